@@ -42,7 +42,7 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
-from halfulp.models.onnx.walk import attributes_of, every_node, graphs, is_ours, reached
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
 from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
 
@@ -275,8 +275,8 @@ def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, 
     """
     proto, scopes = model.proto, dict.fromkeys(use.scope for use in uses if use.scope is not None)
     texts = {
-        name: f"its output is declared as {declared}, and is {type_of(attributes_of(node)['to'])}: {_REFUSED}"
-        for name, node, declared in contradicted(proto)
+        name: f"its output is declared as {declared}, and is {type_of(made.i)}: {_REFUSED}"
+        for name, node, made, declared in contradicted(proto)
         if node.op_type == "Cast"
     }
     for _, graph in graphs(proto.graph):
@@ -309,11 +309,11 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
     for scope in scopes:
         for node in scope.owner.node:
             is_mixed = len({scope.value(name).type for name in node.input}) > 1 and not is_ours(node)
-            for indices, _ in of_one_type(node, scope.opset) if is_mixed else ():
-                types = list(dict.fromkeys(scope.value(node.input[each]).type for each in indices))
+            for inputs, _ in of_one_type(node, scope.opset) if is_mixed else ():
+                types = list(dict.fromkeys(scope.value(name).type for name in inputs.values()))
                 if None not in types and len(types) > 1:
-                    inputs = " and ".join(map(str, types))
-                    text = f"its inputs are {inputs}, and {node.op_type} takes one type: {_REFUSED}"
+                    said = " and ".join(map(str, types))
+                    text = f"its inputs are {said}, and {node.op_type} takes one type: {_REFUSED}"
                     yield scope.label(node), text
 
 
