@@ -15,12 +15,6 @@ _MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and
 _CHUNK = 1 << 16  # elements that are checked at a time
 
 
-def as_float64(array: Array) -> Array:
-    """Return a base as float64, to which integers are rounded; other types than numbers are returned unchanged."""
-    row = TYPES.get(type_name(array.dtype))
-    return array if row is None and array.dtype.kind != "b" else array.astype(_FLOAT64)
-
-
 def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
     """Return the float64 powers that a base gets wrong if it is rounded to float64: their positions and values."""
     if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
@@ -45,22 +39,17 @@ def _power(x: int, y: int | float) -> float:
         return math.nan
     while denominator > 1 and math.isqrt(x) ** 2 == x:
         x, denominator = math.isqrt(x), denominator // 2
-    if denominator > 1:
-        return _irrational_power(x, numerator / denominator)
-    try:
-        # Python rounds an integer, and a quotient of integers, once.
-        return float(x**numerator) if numerator >= 0 else 1 / x**-numerator
-    except OverflowError:
-        return -math.inf if x < 0 and numerator % 2 else math.inf
-
-
-def _irrational_power(x: int, y: float) -> float:
-    """Return the float64 nearest to an irrational power: more digits are taken until both ends round to it."""
+    if denominator == 1:
+        try:
+            # Python rounds an integer, and a quotient of integers, once.
+            return float(x**numerator) if numerator >= 0 else 1 / x**-numerator
+        except OverflowError:
+            return -math.inf if x < 0 and numerator % 2 else math.inf
     digits = 40
-    while True:
+    while True:  # an irrational power has more digits taken until both ends round to one number
         with decimal.localcontext(decimal.Context(digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)):
             # |y log x| < 10^4, and each of the three operations errs by half a unit of its last digit.
-            power = (decimal.Decimal(x).ln() * decimal.Decimal(y)).exp()
+            power = (decimal.Decimal(x).ln() * decimal.Decimal(numerator / denominator)).exp()
             error = power.scaleb(6 - digits)
             low, high = float(power - error), float(power + error)
         if low == high:

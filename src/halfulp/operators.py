@@ -16,7 +16,7 @@ from numpy import asarray, generic, ndarray  # looking them up in the module wou
 from numpy.typing import NDArray
 
 import halfulp._core as _core
-from halfulp._integers import as_float64, check_powers, corrections
+from halfulp._integers import check_powers, corrections
 from halfulp._interop import (
     Array,
     Number,
@@ -38,7 +38,7 @@ from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
 from halfulp.specs.tensor import TensorType, tensor_type
-from halfulp.types import INTEGERS, TYPES
+from halfulp.types import INTEGERS, TYPES, type_name
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)
@@ -510,7 +510,7 @@ def _float_power(x: Any, y: Any, *, out: Array | None = None) -> Array:
         y = exponent_array(y) if is_number(y) else as_array(y)
         if y.dtype.kind == "b":
             y = y.astype(np.int8)
-        base = as_float64(x)
+        base = x.astype(np.float64) if x.dtype.kind == "b" or type_name(x.dtype) in TYPES else x
         _plan(POW, (tensor_type(base), tensor_type(y)), ())  # before corrections, which takes numbers only
         exact = corrections(x, y)  # before the result is written, because it may share the operands' memory
         result = POW(base, y, out=out)

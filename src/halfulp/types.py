@@ -103,52 +103,32 @@ def type_name(dtype: Any) -> str:
 # --- the numbers of a type by their bits: the range, the order, the special values -----------------------
 
 
-@dataclass(frozen=True)
 class FloatType:
     """A floating type's facts. A code is a value's bits as an unsigned integer."""
 
-    bits: int
-    digits: int  # of the significand, the hidden one included
-    least_exponent: int  # the binary exponent of the least positive value
-    greatest_exponent: int  # the largest finite value lies below 2 to this
-    largest: int  # the code of the largest finite value
-    least_normal: int  # the code of the least normal value; zero and the subnormals have the codes below it
-    one: int  # the code of 1
-    infinity: int  # the code to which an infinity is converted
-    nan: int
-    has_infinity: bool
-    has_zero: bool  # and with it a sign
-    has_minus_zero: bool
-    sign_bit: int  # the code of the sign alone
-
-
-@cache
-def float_type(name: str) -> FloatType:
-    """Return the facts of a floating type; raises KeyError for another."""
-    dtype = TYPES[name].dtype
-    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-
-    def code(value: Any) -> int:
+    def __init__(self, name: str) -> None:
+        dtype = TYPES[name].dtype
+        info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        numbers = (info.max, info.smallest_normal, 1, np.inf, np.nan, 0.0, -0.0)
         with np.errstate(all="ignore"):
-            return int(codes(np.array(value).astype(dtype)))
+            values = np.array([*map(float, numbers)]).astype(dtype)
+            zero, minus_zero = values[-2:].astype(np.float64)
+        self.bits: int = info.bits
+        self.digits: int = info.nmant + 1  # of the significand, the hidden one included
+        # The binary exponent of the least positive value; the largest finite value lies below 2 to the other one.
+        self.least_exponent = int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1
+        self.greatest_exponent = int(np.frexp(np.float64(info.max))[1])
+        # The codes of the largest finite value, of the least normal one (zero and the subnormals are below it), of 1,
+        # of what an infinity is converted to, and of NaN.
+        self.largest, self.least_normal, self.one, self.infinity, self.nan = map(int, codes(values[:5]))
+        self.sign_bit = 1 << (info.bits - 1)  # the code of the sign alone
+        self.has_infinity = self.infinity not in (self.largest, self.nan)
+        self.has_zero = bool(zero == 0)  # and with it a sign
+        self.has_minus_zero = bool(minus_zero == 0 and np.signbit(minus_zero))
 
-    with np.errstate(all="ignore"):
-        infinite, zero, minus_zero = np.array([np.inf, 0.0, -0.0]).astype(dtype).astype(np.float64)
-    return FloatType(
-        bits=info.bits,
-        digits=info.nmant + 1,
-        least_exponent=int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1,
-        greatest_exponent=int(np.frexp(np.float64(info.max))[1]),
-        largest=code(info.max),
-        least_normal=code(info.smallest_normal),
-        one=code(1),
-        infinity=code(np.inf),
-        nan=code(np.nan),
-        has_infinity=bool(np.isinf(infinite)),
-        has_zero=bool(zero == 0),
-        has_minus_zero=bool(minus_zero == 0 and np.signbit(minus_zero)),
-        sign_bit=1 << (info.bits - 1),
-    )
+
+float_type = cache(FloatType)
+"""The facts of a floating type by its name."""
 
 
 def codes(array: Array) -> Array:
@@ -223,11 +203,10 @@ def ranks(array: Array) -> Array:
     The first number is arbitrary, and the numbers of NaNs mean nothing.
     """
     row = element_type(array.dtype)
-    if row.kind != "float":
-        # Flipping the sign bit subtracts the least value, modulo 2^64.
-        if row.kind == "int":
-            return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
+    if row.kind == "uint":
         return array.astype(np.uint64)
+    if row.kind == "int":  # flipping the sign bit subtracts the least value, modulo 2^64
+        return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
     facts = float_type(row.name)
     word = codes(array).astype(np.uint64)
     if not facts.has_zero:

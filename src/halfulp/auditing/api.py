@@ -28,10 +28,10 @@ from halfulp.auditing.target import (
 )
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
-from halfulp.conversion.norms import NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import FACTORS, contradicted, of_later_opsets, of_one_type, repaired
 from halfulp.conversion.rules import found
+from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
@@ -213,7 +213,7 @@ def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measu
     report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
     report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
     if has_halves(model.proto):
-        factors = found(model, FACTORS)
+        factors = found(model.scopes(), FACTORS)
         report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]
         report.doubts += tuple(map(str, zero_epsilons(model))) if measure is None else ()
     report.declared = _invalid(model, uses, is_broken=report.is_broken)
@@ -250,7 +250,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)
-            report.converted[target] = run_passes(TARGET, walk, {"target": target})
+            report.converted[target] = run_passes(walk, *((each, target) for each in TARGET))
         except HalfulpError as error:
             report.refused[target] = error.message
 
@@ -258,7 +258,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
 def _fused(model: Onnx) -> frozenset[str]:
     """Return the results of the nodes that become part of one operator if norms are fused."""
     copy = model.copy()
-    run_passes([NORMS], Walk(copy), {"fuse": "norms"})
+    run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (

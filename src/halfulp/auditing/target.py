@@ -152,7 +152,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
     imports = [onnx.helper.make_opsetid("", int(use.asked))]
     alone = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
     try:
-        changes = run_passes(TARGET, Walk(Onnx(alone, "model"), check=True), {"target": target})
+        walk = Walk(Onnx(alone, "model"), check=True)
+        changes = run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
