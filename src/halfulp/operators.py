@@ -37,8 +37,7 @@ from halfulp._interop import (
 from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
-from halfulp.specs.tensor import TensorType, tensor_type
-from halfulp.types import INTEGERS, TYPES, type_name
+from halfulp.types import INTEGERS, TYPES, TensorType, tensor_type, type_name
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)

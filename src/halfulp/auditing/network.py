@@ -16,8 +16,7 @@ from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.operators import op, pow, prelu
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]

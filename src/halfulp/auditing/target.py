@@ -25,8 +25,7 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Dim, Shape
-from halfulp.types import TYPES
+from halfulp.types import TYPES, Dim, Shape
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 

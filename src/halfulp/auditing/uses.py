@@ -37,8 +37,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.run.api import LAYERS
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
-from halfulp.specs.tensor import Shape
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, Shape
 
 _OLDEST_IR = 3  # before, there was one opset, and models imported none
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read

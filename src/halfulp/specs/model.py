@@ -19,8 +19,7 @@ import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
-from halfulp.specs.tensor import Shape, TensorType, tensor_type
-from halfulp.types import TYPES, to_odd, type_name
+from halfulp.types import TYPES, Shape, TensorType, tensor_type, to_odd, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
