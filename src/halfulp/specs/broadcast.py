@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from halfulp.specs.tensor import Dim, Shape
+from halfulp.types import Dim, Shape
 
 Attributes = Mapping[str, Any]
 StaticShape = tuple[int, ...]
@@ -70,18 +70,12 @@ NONE = Rule("none", "The shapes of {x} and {y} are equal.", _infer_none)
 
 
 def _numpy_dim(a: Dim, b: Dim) -> Dim:
-    if _differ(a, b) and 1 not in (a, b):
+    if 1 in (a, b):
+        return b if a == 1 else a
+    if _differ(a, b):
         raise Mismatch("shape", "{x} and {y} must be broadcastable to one shape")
-    if a == 1:
-        return b
-    if b == 1:
-        return a
-    # If one dim is a size other than 1, the other is equal to it or 1.
-    if isinstance(a, int):
-        return a
-    if isinstance(b, int):
-        return b
-    return a if a == b else None
+    # If one dim is a size, the other is equal to it or 1.
+    return next((dim for dim in (a, b) if isinstance(dim, int)), a if a == b else None)
 
 
 def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
@@ -141,16 +135,12 @@ def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shap
     return (x[0], _known(x[1], y[0]), *x[2:])
 
 
-def _per_channel(x: StaticShape, y: StaticShape) -> StaticShape:
-    return y + (1,) * (len(x) - 2)
-
-
 SHARED_OR_CHANNEL = Rule(
     "shared or per channel",
     "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
     " of higher rank is broadcast unidirectionally to {x}.",
     _infer_shared_or_channel,
-    lambda x, y, attributes: () if _one_element(y) else _per_channel(x, y) if len(y) == 1 else y,
+    lambda x, y, attributes: () if _one_element(y) else y + (1,) * (len(x) - 2) if len(y) == 1 else y,
 )
 
 
@@ -176,7 +166,7 @@ CHANNEL_OR_NUMPY = Rule(
     "A 1-d {y} whose dim equals dim 1 of {x} is applied per channel; any other {y} is broadcast by"
     " NumPy's rules to {x}'s shape, which the output keeps.",
     _infer_channel_or_numpy,
-    lambda x, y, attributes: _per_channel(x, y) if len(y) == 1 and y == x[1:2] else y,
+    lambda x, y, attributes: y + (1,) * (len(x) - 2) if len(y) == 1 and y == x[1:2] else y,
 )
 
 
