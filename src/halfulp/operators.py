@@ -167,9 +167,9 @@ def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
-    """Return a Python number as a read-only 0-d array, in any floating-point environment; None if it does not fit the type.
+    """Return a Python number as a read-only 0-d array of a type; None if it does not fit. It is kept for later calls.
 
-    With ``exactly``, a number that would be rounded does not fit. Integer types never round. It is cached.
+    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
     """
     # The key must distinguish -0.0 from 0.0, because they are equal.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
