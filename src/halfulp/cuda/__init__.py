@@ -195,7 +195,8 @@ class Library:
     stream: int  # the library's stream of the device
 
     def __init__(self, like: Any) -> None:
-        self._like, self._device = like, getattr(like, "device", None)
+        self._like = like
+        self._device: Any = getattr(like, "device", None)
         self._between: list[Any] = []  # objects whose memory is needed until the launches are in the stream
 
     def allocate(self, size: int) -> int:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import wraps
 from importlib import import_module
 from mmap import ACCESS_READ, mmap
@@ -18,18 +19,31 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.errors import HalfulpWarning, UnsupportedError, did_you_mean
+from halfulp.errors import (
+    REPAIR,
+    HalfulpError,
+    HalfulpWarning,
+    ModelError,
+    SpecError,
+    UnsupportedError,
+    did_you_mean,
+    printable,
+    within,
+)
 from halfulp.installed import get_library
 from halfulp.integrations.fusions import fused_by_onnxruntime
-from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.files import Source, opened
-from halfulp.models.graph import listed
+from halfulp.models.graph import Value, listed
 from halfulp.models.onnx import Onnx, parse
-from halfulp.models.onnx.inline import check_calls
-from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import Ask, Scope
+from halfulp.models.onnx.inline import RESOLVED, check_calls, resolved
+from halfulp.models.onnx.tensors import declaration
+from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
+from halfulp.specs import OpVersion, TensorType, find
 from halfulp.types import TYPES, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -127,7 +141,7 @@ def open_session(
     register(options)
     find_external_data(options, parsed)
     # It names the clause that a node breaks, if one does.
-    data = patched(parsed.proto, parsed.file).SerializeToString()
+    data = _patched(parsed).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
@@ -344,8 +358,7 @@ def patch(model: Source) -> ModelProto:
         >>> node.domain, node.op_type
         ('halfulp', 'Pow_float16')
     """
-    parsed = parse(model)
-    return patched(parsed.proto, parsed.file)
+    return _patched(parse(model))
 
 
 def library() -> str:
@@ -449,3 +462,100 @@ def _ort_value(ort: Any, value: Any) -> Any:
 
 def _is_small(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and TYPES.get(value.dtype.name) in _SMALL.values()
+
+
+# --- Models of custom operators ------------------------------------------------------------------------
+#
+# Each node becomes the operator of its X's type (``Pow_float16``), with its version as attributes: the broadcasting
+# rule, and the clause that each check enforces. So types must be known before the model runs. The onnx package infers
+# them; ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
+
+DOMAIN = "halfulp"
+
+# The checks whose clauses the kernels look up by their attributes: bindings/onnxruntime/rules.h.
+_SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
+
+
+class _Untyped(Exception):
+    """The type of a node's operand can't be inferred."""
+
+
+def _patched(model: Onnx) -> ModelProto:
+    """Return the model of :func:`patch`."""
+    file, result = model.file, resolved(model.proto, model.file)
+    if all(node.domain != RESOLVED for node in every_node(result.graph)):
+        return result
+    ways: tuple[Ask, ...] = ("none", "all")
+    for ask in ways:
+        attempt = deepcopy(result)
+        try:
+            for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
+                _patch(scope, file)
+        except _Untyped as untyped:
+            name, node = untyped.args
+            continue
+        if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
+            attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        return attempt
+    hint = "declare it in the graph's value_info"
+    raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
+
+
+def _patch(scope: Scope, file: str) -> None:
+    """Patch the nodes of a graph, but not of the graphs within it."""
+    graph: Any = scope.owner
+    declared = {info.name for info in (*graph.value_info, *graph.output)}
+    for index, node in enumerate(graph.node):
+        if node.domain == RESOLVED:
+            output = _patch_node(node, index, scope, file)
+            scope.types.setdefault(output.name, output)
+            # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
+            if output.name not in declared:
+                graph.value_info.append(declaration(output.name, output.type, output.shape))
+
+
+def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
+    """Make a node a custom operator, and return its output's type and shape."""
+    row = find(node.op_type)
+    named = label(NodeProto(name=node.name, op_type=row.name), index, "")
+    with within(file, named):
+        if not (all(node.input) and any(node.output)):
+            raise HalfulpError("an operand or the output is missing")
+        attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
+        operands = []
+        for value in map(scope.value, node.input):
+            if value.kind not in ("undeclared", "tensor"):
+                raise HalfulpError("an operand is not a tensor", got=str(value))
+            if value.type is None:
+                raise _Untyped(value.name, named)
+            operands.append(TensorType(value.type, value.shape))
+        try:
+            output = row.infer(*operands, **attributes)
+        except SpecError as error:
+            raise error.with_hint(REPAIR) from None
+        describing = list(_told(row, attributes))
+    node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
+    del node.attribute[:]
+    node.attribute.extend(describing)
+    return Value(node.output[0], output.type, output.shape)
+
+
+def _value(attribute: AttributeProto) -> Any:
+    try:
+        return helper.get_attribute_value(attribute)
+    except ValueError:
+        raise HalfulpError(f"its attribute {printable(attribute.name)!r} has no value") from None
+
+
+def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
+    """Yield the attributes of a custom operator: the parts of its version that the kernel needs."""
+    yield helper.make_attribute("version", row.id)
+    yield helper.make_attribute("broadcasting", row.broadcasting.name)
+    enforced = {check for clause in row.clauses for check in clause.enforces}
+    for check in _SHAPE_CHECKS:
+        if check in enforced:
+            name = "clause_" + check.replace(" ", "_").replace("-", "_")
+            yield helper.make_attribute(name, f"{row.id}.{row.clause(check).id}")
+    for name, value in row.check_attributes(attributes).items():
+        if isinstance(value, int):
+            yield helper.make_attribute(name, value)
