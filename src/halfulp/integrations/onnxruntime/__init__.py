@@ -8,6 +8,7 @@ its own memory.
 
 import contextlib
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -166,12 +167,10 @@ def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
 def _session_by_provider(
     ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str]
 ) -> Any:
-    """Return a session that runs a model as it is; an error if it has custom operators or is refused.
-
-    The model is not parsed, since parsing takes as long as a good part of the session's creation.
-    """
+    """Return a session that runs a model as it is; an error if it has custom operators or is refused."""
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
+    # It is not parsed, since parsing takes as long as a good part of the session's creation.
     with _bytes_of(model) as data:
         powers = powers_of(data)
         assert powers is not None  # it has no custom operators
@@ -184,10 +183,8 @@ def _session_by_provider(
 
 
 def _guard(ort: Any) -> None:
-    """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function.
-
-    ONNX Runtime fuses before it asks a provider for its nodes, and only a session's arguments can prevent that.
-    """
+    """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function."""
+    # ONNX Runtime fuses before it asks a provider for its nodes, and only a session's arguments can prevent that.
     start = ort.InferenceSession.__init__
     if hasattr(start, "__wrapped__"):
         return
@@ -235,18 +232,18 @@ def _bytes_of(model: Any) -> Iterator[Any]:
         yield data
 
 
+_VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
+
+
 def _has_functions(data: bytes | mmap) -> bool:
     """Return whether a serialized model has functions, by the tags of its fields."""
     place = 0
 
     def number() -> int:
         nonlocal place
-        value = shift = 0
-        while True:
-            value |= (data[place] & 127) << shift
-            place, shift = place + 1, shift + 7
-            if data[place - 1] < 128:
-                return value
+        digits = _VARINT.match(data, place)[0]  # type: ignore[index]
+        place += len(digits)
+        return sum((digit & 127) << 7 * n for n, digit in enumerate(digits))
 
     while place < len(data):
         field, kind = divmod(number(), 8)
@@ -349,6 +346,7 @@ def patch(model: Source) -> ModelProto:
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
+        UnsupportedError: a function with such nodes needs another opset than the model's.
 
     Example:
         >>> from onnx import parser
@@ -521,7 +519,12 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
     with within(file, named):
         if not (all(node.input) and any(node.output)):
             raise HalfulpError("an operand or the output is missing")
-        attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
+        attributes: dict[str, Any] = {}
+        for attribute in node.attribute:
+            try:
+                attributes[attribute.name] = helper.get_attribute_value(attribute)
+            except ValueError:
+                raise HalfulpError(f"its attribute {printable(attribute.name)!r} has no value") from None
         operands = []
         for value in map(scope.value, node.input):
             if value.kind not in ("undeclared", "tensor"):
@@ -538,13 +541,6 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
     del node.attribute[:]
     node.attribute.extend(describing)
     return Value(node.output[0], output.type, output.shape)
-
-
-def _value(attribute: AttributeProto) -> Any:
-    try:
-        return helper.get_attribute_value(attribute)
-    except ValueError:
-        raise HalfulpError(f"its attribute {printable(attribute.name)!r} has no value") from None
 
 
 def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:

@@ -102,10 +102,8 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
 
 
 def _keep_dims_in_norm(mean: Any) -> None:
-    """Write a ReduceMean that is of squares, or is subtracted, as one that keeps its dims, and a Squeeze.
-
-    The plugin would take the norm around it for one whose means keep their dims.
-    """
+    """Write a ReduceMean that is of squares, or is subtracted, as one that keeps its dims, and a Squeeze."""
+    # The plugin would take the norm around it for one whose means keep their dims.
     readers = {end.get_node().get_type_name() for end in mean.output(0).get_target_inputs()}
     if mean.input_value(0).get_node().get_type_name() in ("Power", "Multiply") or "Subtract" in readers:
         kept = ov.opset13.reduce_mean(mean.input_value(0), mean.input_value(1), True)
@@ -115,10 +113,8 @@ def _keep_dims_in_norm(mean: Any) -> None:
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:
-    """Return whether only halfulp's operators and outputs of the model read a tensor and the results.
-
-    Other readers would combine the tensor with tensors in f32.
-    """
+    """Return whether only halfulp's operators and outputs of the model read a tensor and the results."""
+    # Other readers would combine the tensor with tensors in f32.
     for end in output.get_target_inputs():
         node = end.get_node()
         if node.get_name() not in members or node.get_type_name() == "Result":
@@ -187,7 +183,7 @@ _EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 _SIZES = (2, 16, 5, 7)
 
 
-def _varying(model: ov.Model) -> frozenset[str]:
+def _varying(model: ov.Model) -> set[str]:
     """Return the names of the nodes that depend on an input's values. The plugin may fold the others."""
     names: set[str] = set()
     for node in model.get_ordered_ops():
@@ -195,11 +191,11 @@ def _varying(model: ov.Model) -> frozenset[str]:
         is_known = node.get_type_name() in ("Constant", "ShapeOf")
         if not is_known and (not sources or any(source.get_node().get_name() in names for source in sources)):
             names.add(node.get_name())
-    return frozenset(names)
+    return names
 
 
 def _is_exact(node: Any) -> bool:
-    """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 with halfulp's bits; False if that is unknown.
+    """Return whether the CPU plugin computes a node with halfulp's bits, in f32; False if that is unknown.
 
     The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
     """
@@ -220,16 +216,12 @@ def _is_exact(node: Any) -> bool:
 
 
 def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
-    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape.
-
-    A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
-    """
+    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape."""
+    # A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
     if int(np.prod(slope)) == 1:
         return len(slope) <= len(x)
-    if len(x) < 2:
-        return False
-    channels = (x[1],)
-    return slope in (channels, (*channels, *[1] * (len(x) - 2)), (1, *channels, *[1] * (len(x) - 2)))
+    behind = [1] * (len(x) - 2)
+    return len(x) > 1 and slope in ((x[1],), (x[1], *behind), (1, x[1], *behind))
 
 
 @cache

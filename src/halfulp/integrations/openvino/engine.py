@@ -19,10 +19,7 @@ from halfulp.models.run.report import NodeRun, RunReport
 
 
 class Compiled:
-    """A compiled model with one request. OpenVINO's errors become ModelErrors.
-
-    ``profile`` says whether its layers are timed.
-    """
+    """A compiled model with one request, whose layers may be timed. OpenVINO's errors become ModelErrors."""
 
     def __init__(self, model: Any, file: str, *, profile: bool = False) -> None:
         self._file = file

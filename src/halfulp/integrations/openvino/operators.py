@@ -212,8 +212,9 @@ def build() -> str:
     """
     target = _library()
     if not target.is_file():
-        patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
-        libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
+        libraries = [
+            str(file) for name in ("openvino", "tbb") for file in _FOLDER.glob(f"libs/lib{name}.so.*")
+        ]
         if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
             raise UnsupportedError(
                 "halfulp's operators for OpenVINO in C++ need its headers and libraries",
