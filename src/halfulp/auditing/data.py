@@ -341,7 +341,7 @@ class _Measurement:
     """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
 
     def __init__(self, powers: list[Use], main: Scope) -> None:
-        norms = _norms([*(use.scope for use in powers if use.scope), main])
+        norms = _norms([*(use.scope for use in powers), main])
         self._powers, self._main = powers, main
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
@@ -491,10 +491,10 @@ def _in_graph(use: Use) -> bool:
     return isinstance(use.scope.owner, GraphProto)
 
 
-def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
+def _norms(scopes: Iterable[Scope | None]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in these graphs, and its norm, by its label."""
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
-    for scope in dict.fromkeys(scopes):
+    for scope in dict.fromkeys(filter(None, scopes)):
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]

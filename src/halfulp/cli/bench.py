@@ -77,7 +77,7 @@ def _arrays(threads: int, seconds: float) -> None:
             cells[row] = measure(row, threads, seconds)
     names = [*cells[ROWS[0]]]
     installed = versions(*names)
-    headers = ["", *(f"{name}\n{installed.get(name, '')}" for name in names)]
+    headers = ["arrays", *(f"{name}\n{installed.get(name, '')}" for name in names)]
     _show(headers, [[row, *of_row.values()] for row, of_row in cells.items()])
     shared.say(
         shared.console(),
@@ -119,7 +119,7 @@ def _network(path: Path, threads: int, seconds: float, inputs: shared.Names, out
         return
     to = shared.console()
     shared.say(to, *filter(None, [str(fitted or "")]))
-    _show(["", "a run", "its Pow and PRelu", "their results"], measuring.report(row, nodes))
+    _show(["network", "a run", "its Pow and PRelu", "their results"], measuring.report(row, nodes))
     shared.say(
         to,
         *measuring.sentences(row),
