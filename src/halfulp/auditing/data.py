@@ -466,14 +466,12 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     main = {use.output.name: use for use in valid if not use.where}
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
-    net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
+    net.each([*map(main.__getitem__, net.unsound(main, inputs))], inputs, take)
     if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
         return losses, False
-    try:
-        sees_all = net.each(inner, inputs, take)
-    except HalfulpError:  # halfulp refuses more models than ONNX Runtime
-        sees_all = False
-    return losses, sees_all and len(valid) == len(uses)
+    with suppress(HalfulpError):  # halfulp refuses more models than ONNX Runtime
+        return losses, net.each(inner, inputs, take) and len(valid) == len(uses)
+    return losses, False
 
 
 def without_functions(model: Onnx) -> Onnx:

@@ -281,7 +281,7 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
     slopes = use.second.values
     if slopes is None:
         return
-    if slopes.size == 1 and slopes[0] in (0, 1):
+    if slopes.tolist() in ([0], [1]):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
     x, slope = use.inputs[0].shape or (), use.second.shape
     assert slope is not None  # that of a constant

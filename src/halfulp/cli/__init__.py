@@ -60,8 +60,7 @@ class _Flags:
         return params
 
 
-class _Verb(_Flags, TyperCommand):
-    """One verb."""
+class _Verb(_Flags, TyperCommand): ...
 
 
 class _Verbs(_Flags, TyperGroup):
@@ -95,10 +94,17 @@ class _Verbs(_Flags, TyperGroup):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn an error into text on stderr and a status."""
+    """Turn an error into text on stderr and a status; without one, write the standard output."""
     try:
-        with _flushed():
+        ended = None
+        try:
             yield
+        except typer.Exit as error:
+            ended = error
+        if sys.stdout is not None:  # None if it was closed at the start
+            sys.stdout.flush()
+        if ended is not None:
+            raise ended
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
@@ -115,20 +121,6 @@ def _in_words() -> Iterator[None]:
         except OSError:
             _let_go(sys.stderr)
         raise typer.Exit(2) from None
-
-
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Write the standard output of a verb that ends without an error."""
-    ended = None
-    try:
-        yield
-    except typer.Exit as error:
-        ended = error
-    if sys.stdout is not None:  # None if it was closed at the start
-        sys.stdout.flush()
-    if ended is not None:
-        raise ended
 
 
 def _words(error: Exception) -> str | None:
