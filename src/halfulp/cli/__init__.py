@@ -1,4 +1,4 @@
-"""The command line. Each verb has its own file; this file has the parts that all verbs share.
+"""The command line. A file has the verbs of a panel of ``--help``; this one, what happens around all of them.
 
 A verb imports the modules that load the onnx package inside its function, so that ``halfulp --help`` starts at once.
 """
@@ -20,12 +20,9 @@ import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
-from halfulp.cli.audit import audit
-from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
-from halfulp.cli.convert import convert, repair
+from halfulp.cli.models import audit, bench, convert, repair, run
 from halfulp.cli.programs import demo, doors, exec, spec
-from halfulp.cli.run import run
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
 from halfulp.installed import ANSWERS, version_of
 
