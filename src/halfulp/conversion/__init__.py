@@ -177,8 +177,8 @@ def convert(
 
 _SPELLINGS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "PRelu": {
-        "expand": (spellings.EXPAND_PRELU, spellings.refuse_prelu),
-        "relu": (spellings.PRELU_BY_RELU, spellings.refuse_prelu),
+        "expand": (spellings.EXPAND_PRELU, lambda node, edit: edit.type_of(node.input[0])),
+        "relu": (spellings.PRELU_BY_RELU, lambda node, edit: edit.type_of(node.input[0])),
         "fold": (spellings.FOLD_PRELU, spellings.why_prelu_stays),
     },
     "Pow": {

@@ -323,13 +323,10 @@ def _cast_weights(proto: ModelProto) -> set[str]:
 
 def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
     """Return inputs in the types that a model declares: a widened one reads float32."""
-    types = {value.name: value.type for value in model.graph.inputs}
-    return {
-        name: np.asarray(value).astype(np.float32)
-        if types.get(name) == "float32" and np.asarray(value).dtype.name in HALVES
-        else value
-        for name, value in sample.items()
-    }
+    wide = {value.name for value in model.graph.inputs if value.type == "float32"}
+    arrays = {name: np.asarray(sample[name]) for name in wide & sample.keys()}
+    halves = {name: array for name, array in arrays.items() if array.dtype.name in HALVES}
+    return {**sample, **{name: array.astype(np.float32) for name, array in halves.items()}}
 
 
 def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:

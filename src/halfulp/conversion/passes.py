@@ -282,8 +282,6 @@ _TYPES_SINCE = {
 }
 """The IR version that introduced an element type."""
 
-_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
-
 
 def lower(walk: Walk, opset: int) -> None:
     """Lower a model's IR version as far as an opset and the content allow."""
@@ -305,7 +303,7 @@ def _has_weights(graph: GraphProto) -> bool:
 def _needed(model: ModelProto) -> int:
     """Return the IR version that a model's content needs."""
     needed, kinds = [OLDEST_IR], set[int]()
-    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
+    needed += [10 if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
         for attribute in (each for node in owner.node for each in node.attribute):
             kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}

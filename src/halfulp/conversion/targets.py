@@ -204,8 +204,8 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
         return (_pow if is_pow else _prelu)(node, edit, target)
     if apply_first(spellings.EXPAND_POW if is_pow else spellings.EXPAND_PRELU, node, edit, why):
         return None
-    if not is_pow:
-        spellings.refuse_prelu(node, edit)
+    if not is_pow:  # a row takes every PRelu of a known type
+        edit.type_of(node.input[0])
     if not target.bases:
         raise NoExactForm(
             f"{why}, and no products, roots and reciprocals give this power;"
