@@ -214,10 +214,10 @@ def _other_operand(source: Any, name: str, known: Scope) -> str:
     if constant is not None:
         if producer.get_type_name() != "Constant":
             return f"its operand {name!r} is not a constant any more"
-        held, wanted_one = (
-            (each.dtype, each.shape, each.tobytes()) for each in (array_of(producer), constant)
-        )
-        return "" if held == wanted_one else f"its constant {name!r} is another"
+        held = array_of(producer)
+        if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
+            return f"its constant {name!r} is another"
+        return ""
     # The values that a body reads from the graph around it are numbered.
     numbered = re.compile(rf"{re.escape(name)}_\d+")
     is_captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))

@@ -4,6 +4,7 @@ A Pow with a constant exponent becomes products, roots and reciprocals, any othe
 norm that is written out becomes one operator: LayerNormalization-17, RMSNormalization-23.
 """
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,6 @@ from halfulp.conversion.rules import (
     Rule,
     Term,
     found,
-    node_of,
     parse,
     rewrite,
     written,
@@ -287,7 +287,7 @@ def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
 
     def noted(op_type: str, *operands: Term) -> Term:
         operators.append(op_type)
-        return node_of(op_type, *operands)
+        return ast.Call(ast.Name(op_type), [*operands], [])
 
     power = in_products(exponent, parse("x"), noted)
     x = np.array([-0.0, -np.inf, 0.0, np.inf])
