@@ -364,9 +364,3 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
         if re.match(start, data, re.DOTALL | re.IGNORECASE):
             raise ModelError(f"{kind}, not a model that halfulp reads", file=name, expected=expected)
     return data, name, path
-
-
-def refuse_misnamed(data: bytes, file: str) -> None:
-    """Refuse a file that is not ONNX, if its first character tells that it is OpenVINO's."""
-    if format_of(data) == "openvino":
-        raise ModelError("not an ONNX model: it begins like a *.xml file", file=file)
