@@ -114,10 +114,9 @@ _REFUSED = "runtimes refuse to load the model"
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type."""
-    for name, node, declared in contradicted(proto):
+    for name, node, made, declared in contradicted(proto):
         if node.op_type == "Cast":
-            to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
-            yield name, f"its output is declared as {declared}, and is {type_of(to)}: {_REFUSED}"
+            yield name, f"its output is declared as {declared}, and is {type_of(made.i)}: {_REFUSED}"
 
 
 def _renamed(proto: ModelProto) -> Iterator[tuple[str, str]]:
@@ -135,9 +134,9 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
     for scope in scopes:
         for node in scope.owner.node:
             is_mixed = len({scope.value(name).type for name in node.input}) > 1 and not is_ours(node)
-            for indices, _ in of_one_type(node, scope.opset) if is_mixed else ():
-                types = list(dict.fromkeys(scope.value(node.input[each]).type for each in indices))
+            for inputs, _ in of_one_type(node, scope.opset) if is_mixed else ():
+                types = list(dict.fromkeys(scope.value(name).type for name in inputs.values()))
                 if None not in types and len(types) > 1:
-                    inputs = " and ".join(map(str, types))
-                    text = f"its inputs are {inputs}, and {node.op_type} takes one type: {_REFUSED}"
+                    said = " and ".join(map(str, types))
+                    text = f"its inputs are {said}, and {node.op_type} takes one type: {_REFUSED}"
                     yield scope.label(node), text
