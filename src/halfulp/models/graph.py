@@ -33,12 +33,6 @@ def is_countable(shape: Iterable[int]) -> bool:
     return math.prod(max(dim, 1) for dim in shape) < 1 << 60
 
 
-def check_rank(rank: int, what: str = "its output") -> None:
-    """Refuse more dims than NumPy's arrays have."""
-    if rank > MOST_DIMS:
-        raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
-
-
 def agree(a: Shape, b: Shape) -> bool:
     """Return whether two shapes may belong to one tensor."""
     if a is None or b is None:
@@ -96,9 +90,7 @@ class Value:
         return self.type in (None, type_name(array.dtype)) and agree(self.shape, array.shape)
 
     def __str__(self) -> str:
-        if self.kind != "tensor":
-            return self.kind
-        return describe(self.type, self.shape)
+        return describe(self.type, self.shape) if self.kind == "tensor" else self.kind
 
 
 def describe(element_type: str | None, shape: Shape) -> str:
@@ -219,7 +211,8 @@ _ALWAYS_THERE = 1 << 26
 
 def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
     """Refuse an array that NumPy can't make or that does not fit into the free memory."""
-    check_rank(len(shape), what)
+    if len(shape) > MOST_DIMS:
+        raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
     size = math.prod(shape) * itemsize
     if size <= _ALWAYS_THERE and is_countable(shape):
         return
@@ -259,28 +252,22 @@ def _of_the_groups(root: Path) -> Iterator[int]:
         return
     for line in lines:
         # number:controllers:path. Version 2 has no controllers there; version 1 has a tree for each of them.
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, controllers, path, *_ = (*line.split(":", 2), "", "")
         if controllers and "memory" not in controllers.split(","):
             continue
         tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        most, used, cache = (
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            if controllers
+            else ("memory.max", "memory.current", "inactive_file")
+        )
         place = tree / path.lstrip("/")
         # In a container the path may be the host's. A folder that does not exist sets no limit.
-        for folder in (place, *place.parents):
-            if folder.is_relative_to(tree):
-                yield _left_in(folder)
-
-
-def _left_in(group: Path) -> int:
-    for most, used, cache in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        limit, taken = _number(group / most), _number(group / used)
-        if limit is not None and taken is not None:
-            # Cached files are dropped as soon as memory is needed.
-            return limit - taken + (_number(group / "memory.stat", cache) or 0)
-    return sys.maxsize
+        for folder in (each for each in (place, *place.parents) if each.is_relative_to(tree)):
+            limit, taken = _number(folder / most), _number(folder / used)
+            if limit is not None and taken is not None:
+                # Cached files are dropped as soon as memory is needed.
+                yield limit - taken + (_number(folder / "memory.stat", cache) or 0)
 
 
 def _number(file: Path, word: str | None = None) -> int | None:

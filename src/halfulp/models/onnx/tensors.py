@@ -150,15 +150,15 @@ class TensorReader:
         shape = self._shape(tensor.dims, what)
         described, count = describe(dtype.name, shape), math.prod(shape)
         field, raw = self._field(tensor, what), None
-        if field in _BYTES:
-            needed, unit = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8), "bytes"
-            is_external = field == "external_data"
-            raw = (self._external if is_external else _raw)(tensor, needed, what, described)
-            stored = raw.size
-        else:
-            needed, unit = -(-count * _EIGHTHS.get(tensor.data_type, 8) // 8), "elements"
-            stored = len(getattr(tensor, field))
+        sizes, usual = (_PACKED_BITS, 8 * dtype.itemsize) if field in _BYTES else (_EIGHTHS, 8)
+        needed = -(-count * sizes.get(tensor.data_type, usual) // 8)
+        if field == "external_data":
+            raw = self._external(tensor, needed, what, described)
+        elif field == "raw_data":
+            raw = np.frombuffer(tensor.raw_data, np.uint8)
+        stored = len(getattr(tensor, field)) if raw is None else raw.size
         if stored != needed:
+            unit = "elements" if raw is None else "bytes"
             message = f"{what} has dims that its data contradicts: {described}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
         if raw is not None and tensor.data_type not in _PACKED_BITS:
@@ -255,10 +255,6 @@ class TensorReader:
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
-
-
-def _raw(tensor: TensorProto, *_: object) -> Array:
-    return np.frombuffer(tensor.raw_data, np.uint8)
 
 
 def _frozen(array: Array) -> Array:
