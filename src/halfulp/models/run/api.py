@@ -227,22 +227,19 @@ class Evaluation:
             inputs = inputs[0], _arranged(inputs[0], inputs[1], node.attributes)
         if kind in _LEGACY or kind == "Where":
             _guard_broadcast(inputs)
-        if kind in _SUMS:
-            return _narrowed(node, inputs, self._outputs(node, [*map(_widened, inputs)], scope))
-        return self._outputs(node, inputs, scope)
-
-    def _outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
-        kind = "" if node.domain else node.type
+        given = [*map(_widened, inputs)] if kind in _SUMS else inputs
+        outputs: Sequence[Any]
         if kind in _OWN:
-            return [_OWN[kind](node, *inputs)]
-        if kind == "Loop":
-            return self._loop(node, inputs, scope)
-        operator = self._made.get(node) or self._operator(node, inputs)
-        if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
-            self._made[node] = operator
-        context = {"context": scope} if operator.need_context() else {}
-        outputs: Sequence[Any] = operator.run(*inputs, **context)  # type: ignore[no-untyped-call]
-        return outputs
+            outputs = [_OWN[kind](node, *given)]
+        elif kind == "Loop":
+            outputs = self._loop(node, given, scope)
+        else:
+            operator = self._made.get(node) or self._operator(node, given)
+            if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
+                self._made[node] = operator
+            context = {"context": scope} if operator.need_context() else {}
+            outputs = operator.run(*given, **context)  # type: ignore[no-untyped-call]
+        return _narrowed(node, inputs, outputs) if kind in _SUMS else outputs
 
     def _loop(self, node: Node, inputs: Sequence[Any], scope: Scope) -> list[Any]:
         body: Graph = node.attributes["body"]
@@ -258,9 +255,15 @@ class Evaluation:
             outputs = self.graph(body, ChainMap(named, scope))
             goes_on, carried = outputs[0].item(), outputs[1 : 1 + len(carried)]
             scanned.append(outputs[1 + len(carried) :])
-        if not scanned:
-            return carried + [*map(_none_of, body.outputs[1 + len(carried) :])]
-        return carried + [np.stack(arrays) for arrays in zip(*scanned, strict=True)]
+        if scanned:
+            return carried + [np.stack(arrays) for arrays in zip(*scanned, strict=True)]
+        for declared in body.outputs[1 + len(carried) :]:
+            if declared.type is None or declared.shape is None:
+                message = f"no iteration, and the body does not declare its output {declared.name!r}"
+                raise UnsupportedError(message)
+            shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape]
+            carried.append(np.empty([0, *shape], dtype_named(declared.type)))
+        return carried
 
     def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
         dropped = {"stash_type", "consumed_inputs"}
@@ -452,14 +455,6 @@ _OWN: Mapping[str, Callable[..., Any]] = {
 """The functions by operator. Each takes the node and its inputs, and returns the one output."""
 
 
-def _none_of(declared: Value) -> Array:
-    """Return the scanned output of a Loop without iterations, as far as the body declares it."""
-    if declared.type is None or declared.shape is None:
-        raise UnsupportedError(f"no iteration, and the body does not declare its output {declared.name!r}")
-    shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape]
-    return np.empty([0, *shape], dtype_named(declared.type))
-
-
 # --- the layers of OpenVINO's IR --------------------------------------------------------------------
 
 
@@ -481,13 +476,8 @@ class Origin:
 
 def foreign(nodes: Iterable[Node]) -> list[str]:
     """Return the labels of the layers that halfulp does not evaluate."""
-
-    def is_known(node: Node) -> bool:
-        return node.type == "Power" or (
-            node.type in LAYERS and node.attributes.get("auto_broadcast") != "pdpd"
-        )
-
-    return [node.label for node in nodes if node.standard == "openvino" and not is_known(node)]
+    layers = (node for node in nodes if node.standard == "openvino" and node.type != "Power")
+    return [n.label for n in layers if n.type not in LAYERS or n.attributes.get("auto_broadcast") == "pdpd"]
 
 
 def _convert(node: Node, x: Array) -> Array:

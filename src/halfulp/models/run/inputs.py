@@ -43,8 +43,16 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 message = f"no value is given for its input {name!r}: pass {{{name!r}: array}}"
                 raise HalfulpError(message, expected=str(declared), got=", ".join(given) or "no inputs")
-            check(values[name], declared, f"input {name!r}")
-            _unify(values[name], declared, symbols)
+            value = values[name]
+            check(value, declared, f"input {name!r}")
+            sizes = value.shape if isinstance(value, np.ndarray) else ()
+            for symbol, size in zip(declared.shape or (), sizes, strict=False):
+                bound, by = (
+                    symbols.setdefault(symbol, (size, name)) if isinstance(symbol, str) else (size, name)
+                )
+                if bound != size:
+                    message = f"input {name!r} gives the dim {symbol!r} another size than {by!r} does"
+                    raise HalfulpError(message, expected=bound, got=size)
     return values
 
 
@@ -53,7 +61,10 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
     if not isinstance(inputs, Mapping):
         message = "its inputs are fed as a dict of arrays by name"
         raise ModelError(message, file=file, got=type(inputs).__name__)
-    names = _meanings(declared)
+    # A name takes precedence over an alias.
+    names = {value.name: [value.name] for value in declared}
+    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in names]:
+        names.setdefault(alias, []).append(name)
     values: dict[str, Any] = {}
     for given, value in inputs.items():
         name, *others = names.get(given, [""])
@@ -67,15 +78,6 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
             raise ModelError(f"input {name!r} is given twice", file=file)
         values[name] = value
     return values
-
-
-def _meanings(declared: Sequence[Value]) -> dict[str, list[str]]:
-    """Return the inputs that each name and alias means. A name takes precedence over an alias."""
-    names = {value.name: [value.name] for value in declared}
-    aliases = [(alias, value.name) for value in declared for alias in value.aliases if alias not in names]
-    for alias, name in aliases:
-        names.setdefault(alias, []).append(name)
-    return names
 
 
 def as_value(fed: Any, declared: Value) -> Any:
@@ -129,17 +131,6 @@ def check(value: Any, declared: Value, what: str, run: str | None = None) -> Non
         is_of_type = not isinstance(value, np.ndarray) or value.dtype.name == declared.type
         shown = {"expected": str(declared), "got": show(value), "run": None if is_of_type else run}
         raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
-
-
-def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]]) -> None:
-    sizes = value.shape if isinstance(value, np.ndarray) else ()
-    for symbol, size in zip(declared.shape or (), sizes, strict=False):
-        if not isinstance(symbol, str):
-            continue
-        bound, by = symbols.setdefault(symbol, (size, declared.name))
-        if bound != size:
-            message = f"input {declared.name!r} gives the dim {symbol!r} another size than {by!r} does"
-            raise HalfulpError(message, expected=bound, got=size)
 
 
 def needed(model: Model) -> list[Value]:
@@ -202,21 +193,20 @@ class Fit:
         for name in sorted(set(self.dims) - names):
             known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
             raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
-        rng = np.random.default_rng(seed)
-        with within(model.file):
-            return {value.name: self._array(value, rng) for value in required}
-
-    def _array(self, value: Value, rng: np.random.Generator) -> Array:
-        if value.kind != "tensor" or value.type is None or value.shape is None:
-            message = f"does not declare enough of input {value.name!r} to make one up: feed it"
-            raise HalfulpError(message, got=str(value))
-        shape = tuple(
-            dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
-            for dim, name in zip(value.shape, dim_names(value), strict=True)
-        )
-        # 8 bytes per element, because values are made in float64 and narrowed afterwards.
-        guard_memory(shape, 8, f"input {value.name!r}")
-        return _random(rng, value.type, shape, self.ranges.get(value.name))
+        rng, arrays = np.random.default_rng(seed), dict[str, Array]()
+        for value in required:
+            with within(model.file):
+                if value.kind != "tensor" or value.type is None or value.shape is None:
+                    message = f"does not declare enough of input {value.name!r} to make one up: feed it"
+                    raise HalfulpError(message, got=str(value))
+                shape = tuple(
+                    dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
+                    for dim, name in zip(value.shape, dim_names(value), strict=True)
+                )
+                # 8 bytes per element, because values are made in float64 and narrowed afterwards.
+                guard_memory(shape, 8, f"input {value.name!r}")
+                arrays[value.name] = _random(rng, value.type, shape, self.ranges.get(value.name))
+        return arrays
 
     @contextmanager
     def blamed(self, model: Model) -> Iterator[None]:
@@ -361,34 +351,22 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
     for node in graph.nodes:
         if aliases.isdisjoint(node.inputs):
             continue
-        if node.type in _PASSED and node.inputs[0] in aliases:
+        first = node.inputs[0]
+        if node.type in _PASSED and first in aliases:
             aliases.update(node.outputs)
-        elif node.type in _RANGES and (between := _RANGES[node.type](node, aliases, constants)) is not None:
-            return between
+        elif node.type == "Equal":
+            for number in (_number(operand, constants) for operand in node.inputs):
+                if number is not None:
+                    return int(number), int(number)
+        elif node.type == "Sub" and _number(first, constants) == 1:
+            return MASK  # 1 - mask
+        elif node.type == "Loop" and first in aliases:
+            return 1, 3  # the turns
+        elif node.type in _INDEXED and first not in aliases:
+            table, axis = constants.get(first), int(node.attributes.get("axis", 0))
+            rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
+            return 0, max(0, min(rows, 6) - 1)
     return None
-
-
-def _compared(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    numbers = (number for name in node.inputs if (number := _number(name, constants)) is not None)
-    return next(((int(number), int(number)) for number in numbers), None)
-
-
-def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    if node.inputs[0] in aliases:
-        return None
-    table = constants.get(node.inputs[0])
-    axis = int(node.attributes.get("axis", 0))
-    rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
-    return 0, max(0, min(rows, 6) - 1)
-
-
-_RANGES: Mapping[str, Callable[[Node, set[str], Mapping[str, Array]], tuple[int, int] | None]] = {
-    "Equal": _compared,
-    "Sub": lambda node, aliases, known: MASK if _number(node.inputs[0], known) == 1 else None,  # 1 - mask
-    **dict.fromkeys(_INDEXED, _looked_up),
-    "Loop": lambda node, aliases, constants: (1, 3) if node.inputs[0] in aliases else None,  # the turns
-}
-"""Functions by operator. Each returns the range for an integer input that a node reads by one of its aliases."""
 
 
 def _number(name: str, constants: Mapping[str, Array]) -> Any:
