@@ -9,9 +9,9 @@ from onnx import ModelProto
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
+from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
@@ -45,7 +45,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        changes = run_passes(TARGET, Walk(Onnx(_alone(use), "model"), check=True), {"target": target})
+        walk = Walk(Onnx(_alone(use), "model"), check=True)
+        changes = run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -80,7 +81,7 @@ def _alone(use: Use) -> ModelProto:
 def fused(model: Onnx) -> frozenset[str]:
     """Return the results of the nodes that become part of one operator if norms are fused."""
     copy = model.copy()
-    run_passes([NORMS], Walk(copy), {"fuse": "norms"})
+    run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (

@@ -21,7 +21,6 @@ from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.passes import (
-    Pass,
     by_nodes,
     correct_declarations,
     is_harmless,
@@ -315,7 +314,7 @@ def _repaired(
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
+    mended = run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
         names = sorted({n.name or known.label(n) for n, known in prelus})
@@ -325,7 +324,7 @@ def _repaired(
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
-            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": opset})
+            run_passes(Walk(new), (to_opset, opset))
         except UnsupportedError:
             return _repaired(source, slopes, may_raise=False)
         mended.append(Change(file, f"becomes one of opset {opset}"))
@@ -354,9 +353,6 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
         mender.slopes = "channel"
         mender.doubtful.clear()
         walk.rewrite_all(is_ours, mender.mend)
-
-
-_REPAIR = Pass("repair", _mend, may_leave=True)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -641,7 +637,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
         inputs, told = feed.made(new, run)
         outputs = run(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), engine, failure=error.line)
+        return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"
     if changes:

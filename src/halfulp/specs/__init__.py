@@ -19,8 +19,6 @@ _ROWS: dict[str, OpVersion] = {
     row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)
 }
 
-_VERSION = re.compile("[0-9]+(_[0-9]+)?")
-
 
 def ids() -> tuple[str, ...]:
     """Return the id of every operator version, in the order of the rows."""
@@ -39,7 +37,7 @@ def find(id: str) -> OpVersion:
     rows = operators(name)
     if rows and not version:
         raise UnsupportedError(f"{id}: the version is missing", expected=", ".join(row.id for row in rows))
-    if not rows or _VERSION.fullmatch(version) is None or name in {row.standard for row in rows}:
+    if not rows or not re.fullmatch("[0-9]+(_[0-9]+)?", version) or name in {row.standard for row in rows}:
         raise UnsupportedError(f"no operator version {id[:80]}; {did_you_mean(id, _ROWS)}")
     return in_force(rows[0].standard, rows[0].name, version)
 

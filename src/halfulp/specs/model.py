@@ -29,9 +29,6 @@ Kernel = Literal["pow", "pow_directml", "prelu"]
 
 MOST_ELEMENTS = 2**32 - 1  # of a tensor whose rank is bounded
 
-# The beginnings of versions in the documents.
-_SINCE = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
-
 
 @dataclass(frozen=True)
 class Port:
@@ -112,13 +109,13 @@ class OpVersion:
     summary: str  # the operator in a sentence
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    attributes: tuple[Attribute, ...]
     type_variables: Mapping[str, tuple[str, ...]]  # the names of the types that each allows
     broadcasting: Rule
     clauses: tuple[Clause, ...]  # the document's rules, numbered C1, C2, ...
     unspecified: tuple[Unspecified, ...]  # the questions that it leaves open, with halfulp's choices
     source: str  # the public address of the document
     kernel: Kernel  # the arithmetic that computes it
+    attributes: tuple[Attribute, ...] = ()
     support_level: str | None = None  # these three as in the document; None if the standard lacks it
     function: bool | None = None
     shape_inference: bool | None = None
@@ -130,7 +127,8 @@ class OpVersion:
         parts = re.split("[.-]", self.id)
         for name, value in zip(("standard", "name", "version"), parts, strict=True):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "since_version", _SINCE.get(self.standard, "") + self.version)
+        prefix = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(self.standard, "")
+        object.__setattr__(self, "since_version", prefix + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     @property

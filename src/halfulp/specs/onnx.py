@@ -19,9 +19,7 @@ _FLOATS = ("float64", "float32", "float16")
 _POW_12_T = (*_FLOATS, "int32", "int64")
 _POW_13_T = ("bfloat16", *_POW_12_T)
 _POW_12_T1 = (*_FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
-_POW_15_T1 = ("bfloat16", *_POW_12_T1)
 _PRELU_9_T = (*_FLOATS, "int32", "int64", "uint32", "uint64")
-_PRELU_16_T = ("bfloat16", *_PRELU_9_T)
 
 # --- texts and examples --------------------------------------------------------------------------
 
@@ -164,7 +162,7 @@ _POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1
 _POW_15 = _later(
     _POW_13,
     "15",
-    type_variables={"T": _POW_13_T, "T1": _POW_15_T1},
+    type_variables={"T": _POW_13_T, "T1": ("bfloat16", *_POW_12_T1)},
     examples=(
         _example("test_pow_bcast_scalar", [1, 2, 3], 2, [1, 4, 9]),
         _example("test_pow_bcast_array", [[1, 2, 3], [4, 5, 6]], [1, 2, 3], [[1, 4, 27], [4, 25, 216]]),
@@ -246,7 +244,7 @@ _PRELU_16 = _later(
     "16",
     "C7 The operator is a function: its body says the same as its definition.",
     function=True,
-    type_variables={"T": _PRELU_16_T},
+    type_variables={"T": ("bfloat16", *_PRELU_9_T)},
     body=_PRELU_16_BODY,
 )
 
@@ -256,7 +254,6 @@ ROWS = (*(_POW_1, _POW_7, _POW_12, _POW_13, _POW_15), *(_PRELU_1, _PRELU_6, _PRE
 
 SONNX_POW_15 = OpVersion(
     id="sonnx.Pow-15",
-    attributes=(),
     type_variables={"T": ("float16", "float32", "float64", "int32", "int64")},
     broadcasting=broadcast.NONE,
     **read(f"""
