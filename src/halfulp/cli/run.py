@@ -12,8 +12,9 @@ from halfulp.cli.inputs import File, Force, Inputs, Place, fed, files_of, output
 from halfulp.cli.output import check_writable, console, placed, print_rows, say
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
-from halfulp.models.graph import Array, listed, type_name
+from halfulp.models.graph import Array, listed
 from halfulp.models.run.report import NodeRun, RunReport, show
+from halfulp.types import type_name
 
 _MOST_ROWS = 60
 _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's range

@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import Shape, format_shape
+from halfulp.types import type_name
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,11 +39,6 @@ def agree(a: Shape, b: Shape) -> bool:
         return True
     known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
     return len(a) == len(b) and all(x == y for x, y in known)
-
-
-def type_name(dtype: np.dtype[Any]) -> str:
-    """Return the element type's name in graphs: the dtype's, or ``string`` for text."""
-    return "string" if dtype.kind in "OUST" else dtype.name
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:

@@ -16,7 +16,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import REPAIR, ModelError, UnsupportedError, printable, within
-from halfulp.models.graph import Array, Graph, Node, Value, describe, type_name
+from halfulp.models.graph import Array, Graph, Node, Value, describe
 from halfulp.models.onnx.tensors import TensorReader, declared
 from halfulp.models.onnx.walk import (
     DEEPEST,
@@ -32,6 +32,7 @@ from halfulp.models.onnx.walk import (
     with_attributes,
 )
 from halfulp.specs import in_force
+from halfulp.types import type_name
 
 Port: TypeAlias = onnx.defs.OpSchema.FormalParameter
 

@@ -30,7 +30,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 from onnx.reference.ops.op_cast import cast_to
 
 from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, printable, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed
 from halfulp.models.onnx.checks import port_at, ports, version_of
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
@@ -41,6 +41,7 @@ from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import tensor_type
+from halfulp.types import type_name
 
 Scope = MutableMapping[str, Any]
 
