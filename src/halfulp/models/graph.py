@@ -62,23 +62,16 @@ def unused(wished: str, taken: Container[str]) -> str:
 class Value:
     """The declaration of one named value.
 
-    Attributes:
-        name: its name.
-        type: the element type's name; None if nothing is declared.
-        shape: None if the rank is unknown.
-        kind: ``tensor``, ``sparse_tensor``, ``sequence``, ``map``, ``optional`` or ``undeclared``.
-        aliases: other names that a caller may use for an input or output.
-
     Example:
         >>> print(Value("X", "float32", (2, "N", None)))
         float32[2, N, ?]
     """
 
     name: str
-    type: str | None = None
-    shape: Shape = None
-    kind: str = "tensor"
-    aliases: tuple[str, ...] = ()
+    type: str | None = None  # the element type's name; None if nothing is declared
+    shape: Shape = None  # None if the rank is unknown
+    kind: str = "tensor"  # or sparse_tensor, sequence, map, optional, undeclared
+    aliases: tuple[str, ...] = ()  # other names that a caller may use for an input or output
 
     def fits(self, array: Array) -> bool:
         """Return whether an array has this type and rank, and the dims that are known."""
@@ -97,32 +90,19 @@ def describe(element_type: str | None, shape: Shape) -> str:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One use of an operator.
+    """One use of an operator."""
 
-    Attributes:
-        label: the node's name in messages: its own name, or its place in the file.
-        standard: ``onnx`` or ``openvino``.
-        domain: the operator's domain, empty for the standard's own operators.
-        type: the operator's name as the file spells it.
-        version: the version in force, as in the rows: since-version, opset or feature level.
-        opset: the version that the file asks for.
-        inputs, outputs: names. An empty name stands for an absent optional one.
-        attributes: values by name. A subgraph is a :class:`Graph`.
-        function: the body, if the file itself defines the operator.
-        source: the format's own object for this node, for its library.
-    """
-
-    label: str
-    standard: str
-    domain: str
-    type: str
-    version: str
-    opset: int
-    inputs: tuple[str, ...]
+    label: str  # the node's name in messages: its own name, or its place in the file
+    standard: str  # onnx or openvino
+    domain: str  # empty for the standard's own operators
+    type: str  # the operator's name as the file spells it
+    version: str  # the version in force, as in the rows: since-version, opset or feature level
+    opset: int  # the version that the file asks for
+    inputs: tuple[str, ...]  # names; an empty one stands for an absent optional input
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    function: Graph | None = None
-    source: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # a subgraph is a Graph
+    function: Graph | None = None  # the body, if the file itself defines the operator
+    source: Any = None  # the format's own object for this node, for its library
 
     @property
     def operator(self) -> str:
@@ -145,24 +125,15 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in the order of their evaluation, with inputs, outputs and constants.
-
-    Attributes:
-        name: its name.
-        inputs, outputs: in the file's order.
-        constants: arrays by name. An input of the same name has this default.
-        nodes: in topological order.
-        declared: the declarations of values by name.
-        source: the format's own data that the graph does not hold, so that the file can be written again.
-    """
+    """Nodes in the order of their evaluation, with inputs, outputs and constants."""
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    constants: Mapping[str, Array]
+    constants: Mapping[str, Array]  # an input of the same name has this default
     nodes: tuple[Node, ...]
-    declared: Mapping[str, Value]
-    source: Any = None
+    declared: Mapping[str, Value]  # by name
+    source: Any = None  # the format's own data that the graph does not hold
 
     @property
     def held(self) -> dict[str, Any]:

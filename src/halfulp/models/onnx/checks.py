@@ -240,30 +240,20 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
 
 
 class _Around(NamedTuple):
-    """The surroundings of nodes.
+    """The surroundings of nodes."""
 
-    Attributes:
-        opsets: the version of each domain.
-        names: the values of the graph and of the graphs around it, and whether each is defined yet.
-        binding: the attributes of the function around the nodes; None outside of functions.
-        where: the name of the graph or function in messages.
-    """
-
-    opsets: Mapping[str, int]
-    names: ChainMap[str, bool]
-    binding: Mapping[str, AttributeProto] | None
-    where: str
+    opsets: Mapping[str, int]  # the version of each domain
+    names: ChainMap[
+        str, bool
+    ]  # the values of the graph and of those around it, and whether each is defined yet
+    binding: (
+        Mapping[str, AttributeProto] | None
+    )  # the attributes of the function around; None outside of functions
+    where: str  # the name of the graph or function in messages
 
 
 class Builder:
-    """Checks a model and makes its graph; each fault is a ModelError that names the file and the node.
-
-    Args:
-        proto: the model.
-        file: its name in messages.
-        tensors: reads its tensors.
-        keep_unknown, check_ours: as for :meth:`Onnx.check`.
-    """
+    """Checks a model and makes its graph, with the options of :meth:`Onnx.check`, which has the errors."""
 
     def __init__(
         self, proto: ModelProto, file: str, tensors: TensorReader, keep_unknown: bool, check_ours: bool

@@ -267,8 +267,7 @@ def infer_types(
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
-        model: a checked model, or one whose Pow and PRelu nodes are resolved.
-        file: its name in messages.
+        model, file: a checked model, or one whose Pow and PRelu nodes are resolved, and its name in messages.
         ask: the nodes whose types ONNX Runtime may infer, if it is installed and the onnx package does not: those of
             operators that the package does not know, all, or none.
         declared_too: use the types that the model declares for the outputs of nodes.

@@ -271,13 +271,7 @@ _ALIGNED = 64
 
 @contextmanager
 def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
-    """Yield a copy of a model without its weights, and the folder that has them.
-
-    Args:
-        proto: the model, which is not changed.
-        file: its name in messages.
-        folder: where its external data lies.
-    """
+    """Yield a copy of a model without its weights, and a folder with them and with its external data."""
     with TemporaryDirectory(prefix="halfulp-") as temporary:
         place = Path(temporary)
         for location in set(external_data(proto)) if folder is not None else ():

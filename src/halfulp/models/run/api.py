@@ -50,11 +50,7 @@ Watch = Callable[[Node, list[Any], list[Any]], None]
 
 
 class Outputs(dict[str, Any]):
-    """A model's outputs by name. An output with further names is found by each of them.
-
-    Attributes:
-        inputs: the inputs of the run.
-    """
+    """A model's outputs by name, and the ``inputs`` of the run. An output with further names is found by each."""
 
     def __init__(
         self, values: Mapping[str, Any], declared: Sequence[Value], inputs: Mapping[str, Any]
@@ -159,9 +155,7 @@ class Evaluation:
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
         """Evaluate a graph's nodes in order, dropping each value after its last reader.
 
-        Args:
-            graph: a graph, whose inputs have values in ``outer``.
-            outer: these, and the values of the graphs around a subgraph, by name.
+        ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
         """
         given = ((value.name, outer[value.name]) for value in graph.inputs)
         inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in given}  # of a Scan

@@ -167,17 +167,13 @@ _SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
 
 @dataclass(frozen=True)
 class Fit:
-    """The sizes and values of made-up inputs.
+    """The sizes and values of made-up inputs."""
 
-    Attributes:
-        dims: sizes of the dims that the model leaves open, by the names of :func:`dim_names`. The others become 3.
-        ranges: the minimum and maximum of integer and boolean inputs that index, mask or are compared.
-        chosen: the dims whose sizes were made up, not given.
-    """
-
+    # The sizes of dims that the model leaves open, by the names of dim_names. The others become 3.
     dims: Mapping[str, int] = field(default_factory=dict)
+    # The minimum and maximum of integer and boolean inputs that index, mask or are compared.
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    chosen: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
         """Return arrays of the types and shapes that the model declares. The same seed gives the same arrays.
