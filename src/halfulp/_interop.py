@@ -59,8 +59,8 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     result = _of_frames(ufunc, x, y) if out is None else None
     if result is not None:
         return result
-    for frame in filter(is_frame, (x, y)):
-        check_frame(frame)
+    check_frame(x)
+    check_frame(y)
     overriding = _overriding((x, y, out))
     keywords = {} if out is None else {"out": (out,)}
     for operand in overriding:
@@ -127,18 +127,17 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
         if isinstance(key, int):
             parts.append(ufunc(x.iloc[:, key], y.iloc[:, key]).rename(key))
         else:
-            base, exponent = (np.asarray(a if len(groups) == 1 else a.iloc[:, places]) for a in (x, y))
-            parts.append(x._constructor(ufunc(base, exponent), index=x.index, columns=places, copy=False))
-    result = (
-        sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)
-    )  # in the order of the places
+            chosen = slice(None) if len(groups) == 1 else places  # a slice takes no copy
+            powers = ufunc(np.asarray(x.iloc[:, chosen]), np.asarray(y.iloc[:, chosen]))
+            parts.append(x._constructor(powers, index=x.index, columns=places, copy=False))
+    result = sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)  # by their places
     result.columns = x.columns
     return result.__finalize__(x)
 
 
-def check_frame(frame: Any) -> None:
+def check_frame(operand: Any) -> None:
     """Refuse a pandas DataFrame with columns of several types, which pandas would convert to one."""
-    types = sorted({str(dtype) for dtype in frame.dtypes})
+    types = sorted({str(dtype) for dtype in operand.dtypes}) if is_frame(operand) else []
     if len(types) > 1:
         raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
 
@@ -289,8 +288,7 @@ def as_array(operand: Any) -> Array:
     kind = f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
     if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
         raise HalfulpError(f"{kind}: it is not dense; pass x.todense()")
-    if is_frame(operand):
-        check_frame(operand)
+    check_frame(operand)
     if _has_missing_values(operand):
         raise HalfulpError(f"{kind}: it has missing values (pandas.NA); pass x.fillna(value)")
     try:

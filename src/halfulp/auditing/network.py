@@ -16,8 +16,7 @@ from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.operators import op, pow, prelu
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
@@ -128,13 +127,10 @@ class Network:
         if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
             self._runs[computed_names] = self._opened(computed_names)
-        computed = self._runs[computed_names](as_declared(sample, self._model)) if computed_names else {}
-        return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
-
-    def _given(self, name: str, sample: Sample) -> Array:
-        if name in sample:
-            return np.asarray(as_declared({name: sample[name]}, self._model)[name])
-        return np.asarray(self._model.graph.constants[name])
+        given = as_declared(sample, self._model)
+        computed = self._runs[computed_names](given) if computed_names else {}
+        known = {**self._model.graph.constants, **given, **computed}
+        return {name: np.asarray(known[name]) for name in names}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from onnx import NodeProto
-from rich.table import Table
 
-from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, table, time_of
+from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, time_of
 from halfulp.benchmark.timing import Call, InterleavedRuns, ratio, summary
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import is_ours as is_one_of_ours
@@ -31,7 +31,6 @@ from halfulp.operators import op
 from halfulp.types import TYPES
 
 PROFILED_RUNS = 10
-Progress = Callable[[str], None]
 
 
 @contextmanager
@@ -84,7 +83,7 @@ class Contender:
     nodes: NodeTimes
     exactness: Sequence[
         Exactness
-    ]  # of the results of each Pow and PRelu outside of subgraphs, given its operands
+    ]  # of the results of each Pow and PRelu of the main graph, given its operands
     outputs: Mapping[str, Array]
     times: list[float] = field(default_factory=list)  # of the whole network, in turns with the other kernels
 
@@ -138,7 +137,7 @@ def compare(
     inputs: Mapping[str, Any],
     threads: int,
     seconds: float,
-    progress: Progress = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all.
 
@@ -161,7 +160,10 @@ def compare(
             [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
             for report in reports
         ]
-        results[whose] = Contender(node_times(profiles, names), compared, _tensors(outputs))
+        tensors = {
+            name: v for name, v in outputs.items() if getattr(v, "dtype", np.dtype(bool)).name in TYPES
+        }
+        results[whose] = Contender(node_times(profiles, names), compared, tensors)
         calls[whose] = partial(engine.run_in, session, model, inputs)
     progress("measuring")
     for whose, times in InterleavedRuns(calls).take(seconds).items() if calls else ():
@@ -186,37 +188,28 @@ def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[E
     return [exactness(known[node.outputs[0]], right(node)) for node in nodes]
 
 
-def _tensors(outputs: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: v for name, v in outputs.items() if hasattr(v, "dtype") and v.dtype.name in TYPES}
-
-
 # --- as a table and as JSON ----------------------------------------------------------------------
 
 
-def report(row: Comparison, nodes: int) -> Table:
-    """Return the table of a network with this number of Pow and PRelu nodes: a line for each kind of kernels."""
+def report(row: Comparison, nodes: int) -> list[list[str]]:
+    """Return the cells of a network with this number of Pow and PRelu nodes: a line for each kind of kernels."""
     names = f"onnxruntime {version_of('onnxruntime') or ''}", "  with halfulp"
-    lines = [[name, *_cells(each, nodes)] for name, each in zip(names, (row.own, row.ours), strict=True)]
-    return table("", ("", "a run", "its Pow and PRelu", "their results"), lines)
+    return [[name, *_cells(each, nodes)] for name, each in zip(names, (row.own, row.ours), strict=True)]
 
 
 def sentences(row: Comparison) -> Iterator[str]:
     """Yield the gain, or the reason why the network does not run."""
-    if row.ratio is not None and row.difference is not None:
-        yield f"with halfulp {1 / row.ratio:.2g}x as fast; {_apart(row.difference)}"
+    if row.ratio is not None and (outputs := row.difference) is not None:
+        share = share_of(outputs.misrounded / outputs.total) if outputs.total else ""
+        apart = f"outputs at most {outputs.farthest:,} ulp apart, in {share} of {outputs.total:,} elements"
+        if not outputs.misrounded:
+            apart = "outputs equal" if share else "the outputs have no elements: -i DIM=N changes sizes"
+        yield f"with halfulp {1 / row.ratio:.2g}x as fast; {apart}"
     yield from (sentence(name, reason) for name, reason in row.vacuous.items())
     if isinstance(row.own, str):
         yield row.own
     if isinstance(row.ours, str) and row.ours != row.own:
         yield f"with halfulp: {row.ours}"
-
-
-def _apart(outputs: Exactness) -> str:
-    if outputs.total == 0:
-        return "the outputs have no elements: -i DIM=N changes sizes"
-    share = share_of(outputs.misrounded / outputs.total)
-    distance = f"at most {outputs.farthest:,} ulp apart, in {share} of {outputs.total:,} elements"
-    return f"outputs {distance if outputs.misrounded else 'equal'}"
 
 
 def document(row: Comparison) -> dict[str, Any]:

@@ -6,24 +6,7 @@ from typing import Annotated, Unpack
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import (
-    OUTPUT,
-    FailOn,
-    File,
-    Force,
-    Html,
-    Inputs,
-    Json,
-    Names,
-    Place,
-    check_grade,
-    declared_inputs,
-    files_of,
-    output_option,
-    parted,
-)
-from halfulp.cli.inputs import samples as samples_of
-from halfulp.cli.output import check_writable, people, placed, say, working, write_json, write_text
+from halfulp.cli import shared
 from halfulp.errors import HalfulpError, in_shell
 from halfulp.measured import GRADES
 from halfulp.options import AuditOptions, takes
@@ -36,9 +19,9 @@ def audit(
     model: Annotated[
         Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them.")
     ],
-    place: Place = None,
+    place: shared.Place = None,
     targets: Annotated[
-        Names,
+        shared.Names,
         Option(
             "--target",
             "-t",
@@ -49,21 +32,21 @@ def audit(
             " By default all installed runtimes that load the file.",
         ),
     ] = None,
-    inputs: Inputs = None,
+    inputs: shared.Inputs = None,
     *,
     blocklist: Annotated[
         str | None,
-        OUTPUT(
+        shared.OUTPUT(
             metavar="TOOL",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
-    output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
-    html: Html = None,
-    json: Json = None,
-    force: Force = False,
-    fail_on: FailOn = "support",
+    output: Annotated[shared.File, shared.output_option("Write the report, too.", "FILE.html|.json")] = None,
+    html: shared.Html = None,
+    json: shared.Json = None,
+    force: shared.Force = False,
+    fail_on: shared.FailOn = "support",
     **options: Unpack[AuditOptions],
 ) -> None:
     """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
@@ -75,40 +58,34 @@ def audit(
     from halfulp.auditing.api import audit as audit_model
     from halfulp.auditing.report import WIDTH, lines
 
-    html, json = placed(place, output, html=html, json=json)
-    check_writable(json, html, read=[model, *files_of(inputs), *map(Path, targets or [])], force=force)
-    check_grade(fail_on)
-    if blocklist is not None:
-        has_data = bool(inputs or options["samples"])
-        _check_blocklist(model, blocklist, has_data=has_data, is_written=bool(json or html))
+    html, json = shared.placed(place, output, html=html, json=json)
+    shared.check_writable(
+        json, html, read=[model, *shared.files_of(inputs), *map(Path, targets or [])], force=force
+    )
+    if blocklist is not None and not (inputs or options["samples"]):
+        way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
+        expected = f"--input NAME=FILE, or made-up data: {way_out}"
+        raise HalfulpError("--blocklist is about data", expected=expected)
+    if blocklist is not None and (json or html):
+        raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
-    files, dims = parted(inputs)
+    files, dims = shared.parted(inputs)
     if dims and not options["samples"]:
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
-    arrays = samples_of(declared_inputs(model), files) if files else None
-    with working() as progress:
+    arrays = shared.samples(shared.declared_inputs(model), files) if files else None
+    with shared.working() as progress:
         report = audit_model(model, targets or None, inputs=arrays, dims=dims, progress=progress, **options)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
     if html is not None:
-        write_text(html, report.html())
-    write_json(json, report.json)
-    console = people(json, html)
+        shared.write_text(html, report.html())
+    shared.write_json(json, report.json)
+    console = shared.people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    say(console, *lines(report, width=width))
+    shared.say(console, *lines(report, width=width))
     grave = {None, *GRADES[GRADES.index(fail_on) :]}
     if any(finding.grade in grave for finding in report.findings):
         raise typer.Exit(1)
-
-
-def _check_blocklist(model: Path, tool: str, *, has_data: bool, is_written: bool) -> None:
-    """Refuse --blocklist without data, and beside the report that it replaces."""
-    if not has_data:
-        way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(tool)}"
-        expected = f"--input NAME=FILE, or made-up data: {way_out}"
-        raise HalfulpError("--blocklist is about data", expected=expected)
-    if is_written:
-        raise HalfulpError("--blocklist prints a list instead of the report: leave out -o, --json and --html")

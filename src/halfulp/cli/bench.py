@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Force, Inputs, Json, Names, fed, files_of, output_option, parted
-from halfulp.cli.output import check_writable, console, is_stdout, placed, say, working, write_json
+from halfulp.cli import shared
 from halfulp.errors import HalfulpError, count_of
 from halfulp.installed import has_module
 from halfulp.models.files import format_of
@@ -19,7 +18,7 @@ _MEASURE = partial(Option, rich_help_panel="Measurement")
 
 def bench(
     model: Annotated[
-        File,
+        shared.File,
         Argument(
             metavar="[MODEL]",
             help="A network, an ONNX file: measured in ONNX Runtime, with its own Pow and PRelu and with halfulp's."
@@ -41,16 +40,18 @@ def bench(
             help="How long to measure each row, or a network in all, beside preparing it.",
         ),
     ] = None,
-    inputs: Inputs = None,
-    output: Annotated[File, output_option("Write the measurements of a network.", "FILE.json")] = None,
-    json: Json = None,
-    force: Force = False,
+    inputs: shared.Inputs = None,
+    output: Annotated[
+        shared.File, shared.output_option("Write the measurements of a network.", "FILE.json")
+    ] = None,
+    json: shared.Json = None,
+    force: shared.Force = False,
 ) -> None:
     """Measure a network in ONNX Runtime with and without halfulp; without a model, halfulp beside NumPy and torch.
 
     Example: halfulp bench net.onnx -i N=16
     """
-    (json,) = placed(None, output, json=json)
+    (json,) = shared.placed(None, output, json=json)
     if model is None and (inputs or json):
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
     from halfulp.benchmark.timing import environment
@@ -61,36 +62,38 @@ def bench(
     if model is None:
         _arrays(threads, 0.5 if seconds is None else seconds)
     else:
-        check_writable(json, read=[model, *files_of(inputs)], force=force)
+        shared.check_writable(json, read=[model, *shared.files_of(inputs)], force=force)
         _network(model, threads, 5.0 if seconds is None else seconds, inputs, json)
 
 
 def _arrays(threads: int, seconds: float) -> None:
-    from halfulp.benchmark.comparison import ROWS, SIZE, libraries, measure, table
+    from halfulp.benchmark.comparison import ROWS, SIZE, measure
     from halfulp.installed import versions
 
-    names = libraries()
-    installed = versions(*names)
-    with working() as progress:
-        rows = []
+    cells = dict[str, dict[str, str]]()
+    with shared.working() as progress:
         for row in ROWS:
             progress(f"measuring {row}")
-            cells = measure(row, threads, seconds)
-            rows.append([row, *(cells[name] for name in names)])
-    to = console()
-    to.print(table("", ("", *(f"{name}\n{installed.get(name, '')}" for name in names)), rows))
-    to.print(
+            cells[row] = measure(row, threads, seconds)
+    names = [*cells[ROWS[0]]]
+    installed = versions(*names)
+    headers = ["", *(f"{name}\n{installed.get(name, '')}" for name in names)]
+    _show(headers, [[row, *of_row.values()] for row, of_row in cells.items()])
+    shared.say(
+        shared.console(),
         f"Nanoseconds per element on {count_of(threads, 'thread')} ({SIZE:,} elements): the median, half the"
         " distance of the quartiles;\nthe share of results that are not correctly rounded, compared with halfulp's,"
         " and how many values off the farthest is.",
-        highlight=False,
     )
 
 
-# --- a network -----------------------------------------------------------------------------------
+def _show(headers: list[str], rows: list[list[str]]) -> None:
+    """Print a table; a semicolon starts a new line in a cell."""
+    cells = [[cell.replace("; ", "\n") for cell in row] for row in rows]
+    shared.print_rows(shared.console(), headers, cells, ())
 
 
-def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Path | None) -> None:
+def _network(path: Path, threads: int, seconds: float, inputs: shared.Names, output: Path | None) -> None:
     from halfulp.benchmark import network as measuring
     from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
@@ -102,26 +105,26 @@ def _network(path: Path, threads: int, seconds: float, inputs: Names, output: Pa
     if not has_module("onnxruntime"):
         missing = "networks are measured in ONNX Runtime, which is not installed"
         raise HalfulpError(f"{path}: {missing}", expected="pip install 'halfulp[onnxruntime]'")
-    files, dims = parted(inputs)
-    with measuring.light(path) as model, working() as progress:
+    files, dims = shared.parted(inputs)
+    with measuring.light(path) as model, shared.working() as progress:
         nodes = len(measuring.nodes_of(model))
         if not nodes:
             raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
         fitted = None if files else fit(model, runs(model)[1][0], dims=dims)
-        values = fed(model, files) if fitted is None else fitted.inputs(model)
+        values = shared.fed(model, files) if fitted is None else fitted.inputs(model)
         row = measuring.compare(model, values, threads, seconds, progress)
-    document = {"model": str(path), "threads": threads}
-    write_json(output, lambda: document | {"runtimes": [measuring.document(row)]})
-    if is_stdout(output):
+    document = {"model": str(path), "threads": threads, "runtimes": [measuring.document(row)]}
+    shared.write_json(output, lambda: document)
+    if shared.is_stdout(output):
         return
-    to = console()
-    say(to, *filter(None, [str(fitted or "")]))
-    to.print(measuring.report(row, nodes))
-    say(to, *measuring.sentences(row))
-    to.print(
+    to = shared.console()
+    shared.say(to, *filter(None, [str(fitted or "")]))
+    _show(["", "a run", "its Pow and PRelu", "their results"], measuring.report(row, nodes))
+    shared.say(
+        to,
+        *measuring.sentences(row),
         f"\nThe median of runs in turns, on {count_of(threads, 'thread')}, and half the distance of the"
         " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
         " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
         " the farthest is.",
-        highlight=False,
     )

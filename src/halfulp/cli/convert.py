@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Force, Inputs, Json, Names, Place, files_of, output_option, to_verify
-from halfulp.cli.output import check_writable, people, placed, say, working, write_json
+from halfulp.cli import shared
 from halfulp.errors import HalfulpError, command, in_shell, printable
 from halfulp.options import ConvertOptions, takes
 
 if TYPE_CHECKING:
     from halfulp.conversion.mending import Slopes
-from halfulp.conversion.repair import Repair
+    from halfulp.conversion.repair import Repair
 
 
 @takes(ConvertOptions, Option)
 def convert(
     model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
-    place: Place = None,
+    place: shared.Place = None,
     *,
-    inputs: Inputs = None,
+    inputs: shared.Inputs = None,
     output: Annotated[
-        File, output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
+        shared.File, shared.output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
     ] = None,
-    force: Force = False,
+    force: shared.Force = False,
     **options: Unpack[ConvertOptions],
 ) -> None:
     """Convert a model, and list the change to each node.
@@ -40,12 +39,12 @@ def convert(
     """
     from halfulp.conversion import convert as convert_model
 
-    (output,) = placed(place, output)
+    (output,) = shared.placed(place, output)
     if output is None:
         raise HalfulpError(f"{model}: no output is named", expected="-o FILE, or a second file")
-    check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
-    arrays, dims = to_verify(model, inputs, verify=options["verify"])
-    with working() as progress:
+    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    arrays, dims = shared.to_verify(model, inputs, verify=options["verify"])
+    with shared.working() as progress:
         conversion = convert_model(model, output, dims=dims, inputs=arrays, progress=progress, **options)
     for line in (*map(str, conversion.changes), f"{conversion.summary}; written to {output}"):
         typer.echo(printable(line, most=None))
@@ -57,9 +56,9 @@ def convert(
 
 def repair(
     model: Annotated[Path, Argument(metavar="IN", help="An ONNX file.")],
-    place: Place = None,
+    place: shared.Place = None,
     slopes: Annotated[
-        Names,
+        shared.Names,
         Option(
             rich_help_panel="Changes",
             metavar="[NODE=]DIM",
@@ -75,10 +74,12 @@ def repair(
             help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
-    inputs: Inputs = None,
-    output: Annotated[File, output_option("Where to write. Without it the repairs are only shown.")] = None,
-    json: Json = None,
-    force: Force = False,
+    inputs: shared.Inputs = None,
+    output: Annotated[
+        shared.File, shared.output_option("Where to write. Without it the repairs are only shown.")
+    ] = None,
+    json: shared.Json = None,
+    force: shared.Force = False,
 ) -> None:
     """Fix invalid Pow and PRelu nodes, and list each fix.
 
@@ -89,17 +90,17 @@ def repair(
     """
     from halfulp.conversion.repair import repair as repair_model
 
-    (output,) = placed(place, output)
-    check_writable(output, binary=True)
-    check_writable(output, json, read=[model, *files_of(inputs)], force=force)
-    arrays, dims = to_verify(model, inputs, verify=verify)
+    (output,) = shared.placed(place, output)
+    shared.check_writable(output, binary=True)
+    shared.check_writable(output, json, read=[model, *shared.files_of(inputs)], force=force)
+    arrays, dims = shared.to_verify(model, inputs, verify=verify)
     choices = _slopes(slopes or [])
-    with working() as progress:
+    with shared.working() as progress:
         repaired = repair_model(
             model, output, slopes=choices, verify=verify, dims=dims, inputs=arrays, progress=progress
         )
-    write_json(json, lambda: _document(model, output, repaired))
-    say(people(json), *_lines(model, output, repaired, slopes or []))
+    shared.write_json(json, lambda: _document(model, output, repaired))
+    shared.say(shared.people(json), *_lines(model, output, repaired, slopes or []))
     if not repaired.valid or (repaired.verification is not None and not repaired.verification.same):
         raise typer.Exit(1)
 

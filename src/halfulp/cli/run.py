@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from typer import Argument, Option
 
-from halfulp.cli.inputs import File, Force, Inputs, Place, fed, files_of, output_option, parted
-from halfulp.cli.output import check_writable, console, placed, print_rows, say
+from halfulp.cli import shared
 from halfulp.errors import in_shell, printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, listed
@@ -22,17 +21,17 @@ _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's rang
 
 def run(
     model: Annotated[Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file.")],
-    place: Place = None,
-    inputs: Inputs = None,
+    place: shared.Place = None,
+    inputs: shared.Inputs = None,
     output: Annotated[
-        File,
-        output_option(
+        shared.File,
+        shared.output_option(
             "Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
             "OUT.npz",
         ),
     ] = None,
-    force: Force = False,
+    force: shared.Force = False,
     engine: Annotated[
         Literal["auto", "onnxruntime", "halfulp"],
         Option(
@@ -50,33 +49,35 @@ def run(
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
 
-    (output,) = placed(place, output)
-    check_writable(output, binary=True, read=[model, *files_of(inputs)], force=force)
+    (output,) = shared.placed(place, output)
+    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
     loaded = opened(model, engine)
-    files, dims = parted(inputs)
-    fed_arrays: dict[str, Array] | Literal["random"] = fed(loaded, files) if files else "random"
+    files, dims = shared.parted(inputs)
+    fed_arrays: dict[str, Array] | Literal["random"] = shared.fed(loaded, files) if files else "random"
     result = evaluate(loaded, fed_arrays, engine, dims=dims, with_report=True)
     outputs, report = result.outputs, result.report
     assert report is not None
     if output is not None:
         write_npz(output, _flat(outputs))
-    to = console()
-    say(to, *filter(None, (result.engine, result.made_up)))
+    to = shared.console()
+    shared.say(to, *filter(None, (result.engine, result.made_up)))
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
-    print_rows(to, headers, _nodes(report), ["ms", "share"])
-    say(to, _summary(report))
+    shared.print_rows(to, headers, _nodes(report), ["ms", "share"])
+    shared.say(to, _summary(report))
     named = {"input" if files else "input (made up)": outputs.inputs, "output": outputs}
     for title in filter(named.get, named):
-        print_rows(to, [title, "type", *_NUMBERS], rows_of(named[title]), _NUMBERS)
-    say(to, *result.lost)
+        shared.print_rows(to, [title, "type", *_NUMBERS], rows_of(named[title]), _NUMBERS)
+    shared.say(to, *result.lost)
     if result.lost and isinstance(loaded, Onnx):
         words = " ".join(f"-i {shlex.quote(file)}" for file in files) or "--samples 1"
-        say(to, f"halfulp audit {in_shell(model)} {words} says where the infinities go, and what helps")
-    say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
+        shared.say(
+            to, f"halfulp audit {in_shell(model)} {words} says where the infinities go, and what helps"
+        )
+    shared.say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if outputs.vacuous and not files:
-        say(to, "-i NAME=FILE gives it other inputs")
+        shared.say(to, "-i NAME=FILE gives it other inputs")
     if output is not None:
-        say(to, f"written to {output}")
+        shared.say(to, f"written to {output}")
 
 
 def _flat(outputs: dict[str, object]) -> dict[str, Array]:

@@ -39,8 +39,7 @@ from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.specs.tensor import Shape
-from halfulp.types import type_name
+from halfulp.types import Shape, type_name
 
 Term: TypeAlias = ast.expr
 Bound: TypeAlias = Mapping[str, Any]

@@ -19,8 +19,7 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import Shape, format_shape
-from halfulp.types import type_name
+from halfulp.types import Shape, format_shape, type_name
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ from itertools import chain
 from halfulp.errors import UnsupportedError, did_you_mean, named
 from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias
-from halfulp.specs.tensor import TensorType
+from halfulp.types import TensorType
 
 __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "find", "ids", "in_force", "operators"]
 

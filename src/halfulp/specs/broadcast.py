@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from halfulp.specs.tensor import Dim, Shape
+from halfulp.types import Dim, Shape
 
 Attributes = Mapping[str, Any]
 StaticShape = tuple[int, ...]

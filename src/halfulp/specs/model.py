@@ -19,8 +19,7 @@ import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
-from halfulp.specs.tensor import Shape, TensorType, tensor_type
-from halfulp.types import TYPES, to_odd, type_name
+from halfulp.types import TYPES, Shape, TensorType, tensor_type, to_odd, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -254,7 +253,7 @@ class OpVersion:
             return None
         checker, expected = CHECKERS[attribute.type]
         try:
-            if isinstance(value, bytes) or isinstance(value, str) != (attribute.type == "string"):
+            if isinstance(value, str | bytes) != (attribute.type == "string"):
                 raise TypeError
             value = checker(value)
         except (TypeError, ValueError, OverflowError):
@@ -300,20 +299,21 @@ def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
     for paragraph in re.split(r"\n(?! )", cleandoc(text)):
         line = " ".join(paragraph.split())
         if match := re.fullmatch(r"(input|output) (\w+) \((\w+)\): (.+)", line):
-            fields.setdefault(f"{match[1]}s", []).append(Port(*match.group(2, 3, 4)))
-        elif match := re.fullmatch(r"(C\d+) (.+?)(?: \[(.+)\])?", line):
-            clauses[match[1]] = Clause(match[1], match[2], tuple(match[3].split(", ")) if match[3] else ())
+            name = f"{match[1]}s"
+            fields[name] = (*fields.get(name, ()), Port(*match.group(2, 3, 4)))
+        elif match := re.fullmatch(r"(C\d+) (.+?)((?: \[.+\])?)", line):
+            clauses[match[1]] = Clause(match[1], match[2], tuple(re.findall(r"\w[^],]*", match[3])))
         elif match := re.fullmatch(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", line):
-            fields.setdefault("unspecified", []).append(Unspecified(*match.group(1, 3, 4, 2)))
+            question = Unspecified(*match.group(1, 3, 4, 2))
+            fields["unspecified"] = (*fields.get("unspecified", ()), question)
         elif match := re.fullmatch("open (.+)", line):
-            fields.setdefault("unspecified", []).extend(SHARED[key] for key in match[1].split())
+            questions = (SHARED[key] for key in match[1].split())
+            fields["unspecified"] = (*fields.get("unspecified", ()), *questions)
         elif fields:
             raise ValueError(f"no item of a row: {paragraph}")
         else:
             fields["summary"] = line
-    if clauses:
-        fields["clauses"] = clauses.values()
-    return {name: value if name == "summary" else tuple(value) for name, value in fields.items()}
+    return fields | ({"clauses": tuple(clauses.values())} if clauses else {})
 
 
 # --- the types that attributes have in the documents ---------------------------------------------
@@ -350,7 +350,7 @@ def _scale_bias(value: Any) -> ScaleBias:
 CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "INT": (operator.index, "an INT"),
     "INTS": (lambda value: tuple(map(operator.index, value)), "INTS: a sequence of integers"),
-    "string": (str, "a string"),
+    "string": (str.__str__, "a string"),  # not bytes
     "FLOAT": (_float, "a FLOAT: a number within the range of float32"),
     "DML_SCALE_BIAS": (
         _scale_bias,

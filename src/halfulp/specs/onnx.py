@@ -9,7 +9,7 @@ import numpy as np
 
 from halfulp.specs import broadcast
 from halfulp.specs.model import SHARED, Attribute, Example, OpVersion, later, read
-from halfulp.specs.tensor import TensorType
+from halfulp.types import TensorType
 
 _URL = "https://onnx.ai/onnx/operators/onnx__{}.html#l-onnx-op-{}-{}"
 

@@ -2,8 +2,7 @@
 
 from halfulp.specs import broadcast
 from halfulp.specs.model import Attribute, Example, OpVersion, read
-from halfulp.specs.tensor import TensorType
-from halfulp.types import FLOATS, TYPES
+from halfulp.types import FLOATS, TYPES, TensorType
 
 _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
 
