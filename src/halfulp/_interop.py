@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
-from halfulp.types import TYPES, to_odd
 
 Array = NDArray[Any]
 Number = int | float
@@ -385,35 +384,6 @@ def exponent_array(number: Number) -> Array:
     if number > 0:
         return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
     return np.array(-(2**63) + number % 2, np.int64)
-
-
-def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array | None:
-    """Return a Python number as a 0-d array of a type; None if it does not fit.
-
-    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
-    """
-    row = TYPES.get(dtype.name)
-    if row is None:
-        return np.array(number)  # the clause on types refuses the other operand
-    if row.kind != "float":
-        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
-        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
-            return None
-        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
-    with np.errstate(all="ignore"):
-        try:
-            value = np.float64(number)
-        except OverflowError:
-            return None
-        # Every step but the last rounds to odd, so that the result is as if rounded once.
-        if dtype != np.float64:
-            value = to_odd(value, number)
-        # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
-        if row.dtype.isbuiltin != 1:
-            value = to_odd(np.float32(value), value)
-        converted = np.array(value).astype(dtype)
-        same = converted.astype(np.float64).item() == number or number != number
-    return converted if same or not exactly else None
 
 
 def is_safe_to_overwrite(out: Array, operand: Array) -> bool:

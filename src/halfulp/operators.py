@@ -22,7 +22,7 @@ from halfulp._interop import Array, Number, Ufunc, as_array, exponent_array, is_
 from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
-from halfulp.types import INTEGERS, TYPES, TensorType, integer_range, tensor_type, type_name
+from halfulp.types import INTEGERS, TYPES, TensorType, integer_range, tensor_type, to_odd, type_name
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)
@@ -167,9 +167,9 @@ def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
-    """Return a Python number as a read-only 0-d array of a type, in any floating-point environment.
+    """Return a Python number as a read-only 0-d array of a type; None if it does not fit. It is kept for later calls.
 
-    It is cached for the next call. None if the number does not fit, see ``_interop.number_as``.
+    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
     """
     # The key must distinguish -0.0 from 0.0, because they are equal.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
@@ -177,10 +177,30 @@ def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False)
 
 @lru_cache(maxsize=1024, typed=True)
 def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: bool) -> Array | None:
-    with _core.DefaultEnvironment():
-        array = _interop.number_as(number, dtype, exactly=exactly)
-    if array is not None:
-        array.flags.writeable = False
+    row = TYPES.get(dtype.name)
+    with _core.DefaultEnvironment(), np.errstate(all="ignore"):
+        if row is None:
+            array = np.array(number)  # the clause on types refuses the other operand
+        elif row.kind != "float":
+            least, largest = integer_range(row.name)
+            if number % 1 != 0 or not least <= number <= largest:  # infinity % 1 is NaN
+                return None
+            array = np.array(int(number), np.int64 if least else np.uint64).astype(dtype)
+        else:
+            try:
+                value = np.float64(number)
+            except OverflowError:
+                return None
+            # Every step but the last rounds to odd, so that the result is as if rounded once.
+            if dtype != _FLOAT64:
+                value = to_odd(value, number)
+            # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
+            if row.dtype.isbuiltin != 1:
+                value = to_odd(np.float32(value), value)
+            array = np.array(value).astype(dtype)
+            if exactly and number == number and array.astype(np.float64).item() != number:
+                return None
+    array.flags.writeable = False
     return array
 
 

@@ -187,7 +187,7 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
         epsilon = "then set the norm's epsilon to that of the original network"
         reason = f"{epsilon}: float16 holds none below 6e-08, and float32 does"
     elif output in model.fused and is_of_norms:
-        fuse = option(model.file, fuse="norms")
+        fuse = option(model.file, "fuse", "norms")
         reason = f"or {fuse} in its place, for one operator that runtimes compute in float32"
     return Remedy(command(model.file, "convert", float32=nodes), reason)
 
@@ -226,7 +226,7 @@ def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None
         convert = convert.replace("(model", "(hu.repair(model).model")
         convert = convert.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
     if said.target == "onnxruntime" and "bfloat16" in steps:
-        in_float32 = option(model.file, float32="all")
+        in_float32 = option(model.file, "float32", "all")
         steps += f"; or {in_float32} in its place, where it takes no other node in bfloat16 either"
     if said.groups != ("broadcast",) or node.label not in model.left:
         return Remedy(convert, steps)

@@ -60,8 +60,7 @@ def operators(name: str) -> tuple[OpVersion, ...]:
 @lru_cache(maxsize=1024)
 def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     """Return the newest row of an operator up to a version, such as 13 or "2_0"; raises UnsupportedError if none is."""
-    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
-    rows.sort(key=lambda row: _order(row.version))
+    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]  # the oldest first
     if not rows:
         raise UnsupportedError(f"no operator {standard}.{name}")
     asked = _order(str(version))

@@ -155,9 +155,7 @@ class OpVersion:
         bound = self._bind_types(operands)
         if self.ranks is not None:
             self._check_sizes(*self.ranks, operands)
-        shape = operands[0].shape
-        if len(operands) == 2:
-            shape = self._infer_shape(operands, values)
+        shape = self._infer_shape(operands, values) if len(operands) == 2 else operands[0].shape
         return TensorType(bound[self.outputs[0].type], shape)
 
     def plan(
@@ -244,11 +242,9 @@ class OpVersion:
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
         check = f"attribute {attribute.name}"
-        if attribute.name not in given:
-            if attribute.required:
-                raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
-            return attribute.default
-        value = given[attribute.name]
+        if attribute.required and attribute.name not in given:
+            raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
+        value = given.get(attribute.name, attribute.default)
         if value is None and attribute.default is None and not attribute.required:
             return None
         checker, expected = CHECKERS[attribute.type]

@@ -48,19 +48,17 @@ PRelu (X, slope) => (Y)
 """
 
 
-def _example(
-    name: str, x: Any, y: Any, result: Any, types: tuple[str, str] = ("float32", "float32")
-) -> Example:
-    """An example with values."""
-    inputs = tuple(TensorType(kind, np.shape(value)) for kind, value in zip(types, (x, y), strict=True))
+def _example(name: str, x: Any, y: Any, result: Any, types: str = "float32_float32") -> Example:
+    """Return an example with values."""
+    operands = zip(types.split("_"), (x, y), strict=True)
+    inputs = tuple(TensorType(type, np.shape(value)) for type, value in operands)
     return Example(name, inputs, inputs[0], values=(x, y), result=result)
 
 
-# The document raises [1, 2, 3] to the power of [4, 5, 6] for eight pairs of types.
-_VECTOR_TYPES = (
-    *(("float32", "int64"), ("int64", "float32"), ("float32", "int32"), ("int32", "float32")),
-    *(("float32", "uint64"), ("float32", "uint32"), ("int64", "int64"), ("int32", "int32")),
-)
+# The document raises [1, 2, 3] to the power of [4, 5, 6] for these types.
+_PAIRS = """
+    float32_int64 int64_float32 float32_int32 int32_float32 float32_uint64 float32_uint32 int64_int64 int32_int32
+"""
 _X_1 = TensorType("float32", (2, 3, 4, 5))
 
 
@@ -167,8 +165,8 @@ _POW_15 = _later(
         _example("test_pow_bcast_scalar", [1, 2, 3], 2, [1, 4, 9]),
         _example("test_pow_bcast_array", [[1, 2, 3], [4, 5, 6]], [1, 2, 3], [[1, 4, 27], [4, 25, 216]]),
         *(
-            _example(f"test_pow_types_{'_'.join(types)}", [1, 2, 3], [4, 5, 6], [1, 32, 729], types)
-            for types in _VECTOR_TYPES
+            _example(f"test_pow_types_{types}", [1, 2, 3], [4, 5, 6], [1, 32, 729], types)
+            for types in _PAIRS.split()
         ),
     ),
 )
