@@ -185,14 +185,18 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
         # NumPy evaluates the header as a Python literal, with more kinds of errors than it documents.
         line = str(error).partition("\n")[0][:100]
         raise HalfulpError(f"{what}: a broken .npy header: {line}") from None
+    _check_header(shape, dtype, what)
+    return shape, fortran, dtype
+
+
+def _check_header(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
     if dtype.hasobject:
         raise HalfulpError(f"{what}: holds pickled objects, which are never loaded")
-    if dtype.names is not None or dtype.subdtype is not None:
+    if (dtype.names, dtype.subdtype) != (None, None):
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
     is_absurd = len(shape) > MOST_DIMS or (0 in shape and not is_countable(shape)) or not dtype.itemsize
     if is_absurd or any(type(dim) is bool or dim < 0 for dim in shape):
         raise HalfulpError(f"{what}: its header has an invalid shape", got=str(shape)[:80])
-    return shape, fortran, dtype
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
@@ -243,8 +247,7 @@ def inside(folder: Path | None, location: str, what: str) -> Path:
     if folder is None:
         raise HalfulpError(f"{what} names a file, but the model came without a folder", got=shown)
     relative = PurePosixPath(location.replace("\\", "/"))
-    goes_up = relative.is_absolute() or ".." in relative.parts or location[1:2] == ":"  # of a drive
-    if goes_up or "\0" in location or not relative.name:
+    if _leaves(location, relative):
         raise HalfulpError(f"{what} leaves the model's folder", got=shown)
     try:
         root = folder.resolve(strict=True)
@@ -264,6 +267,11 @@ def inside(folder: Path | None, location: str, what: str) -> Path:
     if not os.access(path, os.R_OK):
         raise HalfulpError(f"{what} may not be read", got=shown)
     return path
+
+
+def _leaves(location: str, path: PurePosixPath) -> bool:
+    has_drive = location[1:2] == ":"
+    return not path.name or "\0" in location or path.is_absolute() or has_drive or ".." in path.parts
 
 
 # --- models ------------------------------------------------------------------------------------------

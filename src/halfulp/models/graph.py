@@ -208,6 +208,11 @@ def _of_the_machine(root: Path) -> int:
         return sys.maxsize
 
 
+# The files of a control group with its limit and its use, and the word for cached files in its statistics.
+_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+_V2 = "memory.max", "memory.current", "inactive_file"
+
+
 def _of_the_groups(root: Path) -> Iterator[int]:
     """Yield the limits of this process's control groups and their parents."""
     yield sys.maxsize
@@ -221,18 +226,19 @@ def _of_the_groups(root: Path) -> Iterator[int]:
         if controllers and "memory" not in controllers.split(","):
             continue
         tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        most, used, cache = (
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            if controllers
-            else ("memory.max", "memory.current", "inactive_file")
-        )
+        names = _V1 if controllers else _V2
         place = tree / path.lstrip("/")
         # In a container the path may be the host's. A folder that does not exist sets no limit.
-        for folder in (each for each in (place, *place.parents) if each.is_relative_to(tree)):
-            limit, taken = _number(folder / most), _number(folder / used)
-            if limit is not None and taken is not None:
-                # Cached files are dropped as soon as memory is needed.
-                yield limit - taken + (_number(folder / "memory.stat", cache) or 0)
+        folders = (folder for folder in (place, *place.parents) if folder.is_relative_to(tree))
+        yield from (_left_in(folder, *names) for folder in folders)
+
+
+def _left_in(group: Path, most: str, used: str, cache: str) -> int:
+    limit, taken = _number(group / most), _number(group / used)
+    if limit is None or taken is None:
+        return sys.maxsize
+    # Cached files are dropped as soon as memory is needed.
+    return limit - taken + (_number(group / "memory.stat", cache) or 0)
 
 
 def _number(file: Path, word: str | None = None) -> int | None:

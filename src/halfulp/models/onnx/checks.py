@@ -297,14 +297,7 @@ class Builder:
         inputs = tuple(declared(info, self._file) for info in proto.input)
         input_names = [value.name for value in inputs]
         self._check_distinct(input_names, f"input{inside}")
-        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
-        self._check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
-        constants: dict[str, Array] = {}
-        for tensor in proto.initializer:
-            constants[tensor.name] = self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
-        for sparse in proto.sparse_initializer:
-            what = f"sparse initializer {sparse.values.name!r}{inside}"
-            constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
+        constants = self._constants(proto, inside)
         names.update(dict.fromkeys((*constants, *input_names), True))
         outputs = tuple(declared(info, self._file) for info in proto.output)
         nodes = self._nodes(proto.node, around, [value.name for value in outputs], inside)
@@ -316,6 +309,17 @@ class Builder:
                 got = describe(type_name(array.dtype), array.shape)
                 self._fail(message, expected=known[name], got=got, run=REPAIR)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
+
+    def _constants(self, proto: GraphProto, inside: str) -> dict[str, Array]:
+        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
+        self._check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
+        constants = {}
+        for tensor in proto.initializer:
+            constants[tensor.name] = self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
+        for sparse in proto.sparse_initializer:
+            what = f"sparse initializer {sparse.values.name!r}{inside}"
+            constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
+        return constants
 
     def _check_distinct(self, names: Iterable[str], what: str) -> None:
         """Refuse names that are empty or repeated."""

@@ -11,11 +11,11 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import cached_property, reduce
 from importlib import import_module
-from itertools import chain
+from itertools import chain, starmap
 from operator import index
 from typing import Any, Literal, cast
 
@@ -189,24 +189,25 @@ class Scope:
                 self._fold_one(self.as_cast(todo.pop()))
 
     def _fold_one(self, node: NodeProto) -> None:
-        tensors = [self.tensor(name) for name in node.input]
+        tensors = {name: self.tensor(name) for name in filter(None, node.input)}
         if node.op_type in ("Gather", "Size") and node.input[0] in self._measured:
             # These need only some of the dims, and a Size only their number.
             places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
-            tensors[0] = None if places is None else self._dims(node.input[0], places.reshape(-1))
-        if all(tensor is not None for name, tensor in zip(node.input, tensors, strict=True) if name):
+            tensors[node.input[0]] = self._dims(node.input[0], places)
+        known = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        if len(known) == len(tensors):
             where = f"the constants of {node.output[0]!r}"
-            result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
+            result = folded(node, {name: self._reader.read(tensor, where) for name, tensor in known.items()})
             if result is not None:
                 self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
 
-    def _dims(self, name: str, places: Iterable[int] | None = None) -> TensorProto | None:
+    def _dims(self, name: str, places: Array | None = None) -> TensorProto | None:
         """Return the output of a Shape node if the dims at some places are known, by default all; others are 0."""
         shape = self.value(self._measured[name]).shape
         if shape is None:
             return None
         at = dict(enumerate(shape)) | {place - len(shape): dim for place, dim in enumerate(shape)}
-        known = all(isinstance(at.get(place), int) for place in (at if places is None else places))
+        known = all(isinstance(at.get(place), int) for place in (at if places is None else places.flat))
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
@@ -474,10 +475,14 @@ def _light(model: ModelProto) -> ModelProto:
         if node.domain == RESOLVED:
             row = find(node.op_type)
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
-        keeps_first = _KEEPS_FIRST | _SAME_AS_FIRST if version < 7 else _KEEPS_FIRST
-        if node.op_type in keeps_first and len(node.output) == 1 and not plain_domain(node.domain):
+        if _keeps_first(node, version):
             _make_identity(node)
     return light
+
+
+def _keeps_first(node: NodeProto, opset: int) -> bool:
+    is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
+    return is_like_first and len(node.output) == 1 and not plain_domain(node.domain)
 
 
 _Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
@@ -552,10 +557,14 @@ def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:
             x, y = a[path][name], b[path][name]
             shape = None
             if x.shape is not None and y.shape is not None and len(x.shape) == len(y.shape):
-                shape = tuple(m if m == n else None for m, n in zip(x.shape, y.shape, strict=True))
-            kind = x.kind if x.kind == y.kind else "undeclared"
-            types[name] = Value(name, x.type if x.type == y.type else None, shape, kind)
+                shape = tuple(starmap(_agreed, zip(x.shape, y.shape, strict=True)))
+            kind = _agreed(x.kind, y.kind) or "undeclared"
+            types[name] = Value(name, _agreed(x.type, y.type), shape, kind)
     return joined
+
+
+def _agreed(a: Any, b: Any) -> Any:
+    return a if a == b else None
 
 
 # --- nodes of constants -----------------------------------------------------------------------------
@@ -583,12 +592,11 @@ def is_foldable(node: NodeProto) -> bool:
     return node.op_type in _OPERATORS and not plain_domain(node.domain) and not any(old)
 
 
-def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
-    """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
-    given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
+def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:
+    """Return the result of a foldable node for constants by name; None if it is too large or the node is broken."""
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
     try:
-        if _most_elements(node.op_type, [*given.values()]) > _MOST_FOLDED:
+        if _most_elements(node.op_type, [given[name] for name in node.input if name]) > _MOST_FOLDED:
             return None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

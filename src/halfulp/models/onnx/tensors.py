@@ -150,7 +150,9 @@ class TensorReader:
         shape = self._shape(tensor.dims, what)
         described, count = describe(dtype.name, shape), math.prod(shape)
         field, raw = self._field(tensor, what), None
-        sizes, usual = (_PACKED_BITS, 8 * dtype.itemsize) if field in _BYTES else (_EIGHTHS, 8)
+        sizes, usual, unit = _EIGHTHS, 8, "elements"
+        if field in _BYTES:
+            sizes, usual, unit = _PACKED_BITS, 8 * dtype.itemsize, "bytes"
         needed = -(-count * sizes.get(tensor.data_type, usual) // 8)
         if field == "external_data":
             raw = self._external(tensor, needed, what, described)
@@ -158,12 +160,11 @@ class TensorReader:
             raw = np.frombuffer(tensor.raw_data, np.uint8)
         stored = len(getattr(tensor, field)) if raw is None else raw.size
         if stored != needed:
-            unit = "elements" if raw is None else "bytes"
             message = f"{what} has dims that its data contradicts: {described}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
-        if raw is not None and tensor.data_type not in _PACKED_BITS:
-            return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
         if raw is not None:
+            if tensor.data_type not in _PACKED_BITS:
+                return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
             tensor = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=raw.tobytes())
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))

@@ -290,7 +290,8 @@ def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
 
 def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
     """Return each node's place, depth first, after the makers of its inputs; and whether there is a cycle."""
-    makers = {name: index for index, node in reversed([*enumerate(nodes)]) for name in node.output if name}
+    makers = {name: index for index, node in reversed([*enumerate(nodes)]) for name in node.output}
+    makers.pop("", None)
     places, entered, is_cyclic = dict[int, int](), set[int](), False
     todo = [*reversed(range(len(nodes)))]
     while todo:
@@ -301,5 +302,5 @@ def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple
         entered.add(index)
         needed = [makers[name] for name in reads[index] if name in makers]
         is_cyclic |= any(maker in entered and maker not in places for maker in needed)
-        todo += [index, *(maker for maker in reversed(needed) if maker not in entered)]
-    return [places[index] for index in range(len(nodes))], is_cyclic
+        todo += [index, *reversed(needed)]
+    return [*map(places.__getitem__, range(len(nodes)))], is_cyclic

@@ -123,8 +123,10 @@ PLUMBING = frozenset({
 })
 """The operators that a model may have beside Pow and PRelu so that it runs without ONNX Runtime."""
 
-# Before opset 7, these have the attributes axis and broadcast.
-_LEGACY = frozenset({"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"})
+# Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
+_BROADCASTS = frozenset({
+    "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where",
+})
 _NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
@@ -217,10 +219,8 @@ class Evaluation:
 
     def _evaluate(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
         kind = "" if node.domain else node.type
-        if kind in _LEGACY and node.opset < _NUMPY_SINCE:
-            inputs = inputs[0], _arranged(inputs[0], inputs[1], node.attributes)
-        if kind in _LEGACY or kind == "Where":
-            _guard_broadcast(inputs)
+        if kind in _BROADCASTS:
+            inputs = _arranged(node, inputs)
         given = [*map(_widened, inputs)] if kind in _SUMS else inputs
         outputs: Sequence[Any]
         if kind in _OWN:
@@ -249,15 +249,9 @@ class Evaluation:
             outputs = self.graph(body, ChainMap(named, scope))
             goes_on, carried = outputs[0].item(), outputs[1 : 1 + len(carried)]
             scanned.append(outputs[1 + len(carried) :])
-        if scanned:
-            return carried + [np.stack(arrays) for arrays in zip(*scanned, strict=True)]
-        for declared in body.outputs[1 + len(carried) :]:
-            if declared.type is None or declared.shape is None:
-                message = f"no iteration, and the body does not declare its output {declared.name!r}"
-                raise UnsupportedError(message)
-            shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape]
-            carried.append(np.empty([0, *shape], dtype_named(declared.type)))
-        return carried
+        if not scanned:
+            return carried + [*map(_none_of, body.outputs[1 + len(carried) :])]
+        return carried + [np.stack(arrays) for arrays in zip(*scanned, strict=True)]
 
     def _operator(self, node: Node, inputs: Sequence[Any]) -> OpRun:
         dropped = {"stash_type", "consumed_inputs"}
@@ -333,17 +327,21 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
     guard_memory(shape, inputs[-1].itemsize, "its output")
 
 
-def _arranged(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
-    """Reshape y so that it broadcasts with x by the rules of ``axis`` and ``broadcast``."""
-    # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
-    # An unknown dim matches any dim.
-    known = tuple(None if dim == 1 and attributes.get("broadcast", 0) else dim for dim in y.shape)
-    try:
-        LEGACY_AXIS.infer(x.shape, known, attributes)
-        return y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, attributes))
-    except Mismatch as error:
-        message = error.message.format(x="the first input", y="the second")
-        raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
+def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
+    """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
+    if node.opset < _NUMPY_SINCE:
+        x, y = inputs
+        # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
+        # An unknown dim matches any dim.
+        known = tuple(None if dim == 1 and node.attributes.get("broadcast", 0) else dim for dim in y.shape)
+        try:
+            LEGACY_AXIS.infer(x.shape, known, node.attributes)
+            inputs = x, y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, node.attributes))
+        except Mismatch as error:
+            message = error.message.format(x="the first input", y="the second")
+            raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
+    _guard_broadcast(inputs)
+    return inputs
 
 
 # --- operators that replace the evaluator's ---------------------------------------------------------
@@ -447,6 +445,14 @@ _OWN: Mapping[str, Callable[..., Any]] = {
     "Softplus": lambda node, x: np.logaddexp(x, x.dtype.type(0)),  # the evaluator's exponential overflows
 }
 """The functions by operator. Each takes the node and its inputs, and returns the one output."""
+
+
+def _none_of(declared: Value) -> Array:
+    """Return the scanned output of a Loop without iterations, as far as the body declares it."""
+    if declared.type is None or declared.shape is None:
+        raise UnsupportedError(f"no iteration, and the body does not declare its output {declared.name!r}")
+    shape = [dim if isinstance(dim, int) else 0 for dim in declared.shape]
+    return np.empty([0, *shape], dtype_named(declared.type))
 
 
 # --- the layers of OpenVINO's IR --------------------------------------------------------------------

@@ -44,7 +44,7 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
                 raise HalfulpError(message, expected=str(declared), got=", ".join(given) or "no inputs")
             value = values[name]
             check(value, declared, f"input {name!r}")
-            sizes = value.shape if isinstance(value, np.ndarray) else ()
+            sizes = getattr(value, "shape", ())
             for symbol, size in zip(declared.shape or (), sizes, strict=False):
                 bound, by = (
                     symbols.setdefault(symbol, (size, name)) if isinstance(symbol, str) else (size, name)
@@ -60,10 +60,7 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
     if not isinstance(inputs, Mapping):
         message = "its inputs are fed as a dict of arrays by name"
         raise ModelError(message, file=file, got=type(inputs).__name__)
-    # A name takes precedence over an alias.
-    names = {value.name: [value.name] for value in declared}
-    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in names]:
-        names.setdefault(alias, []).append(name)
+    names = _meanings(declared)
     values: dict[str, Any] = {}
     for given, value in inputs.items():
         name, *others = names.get(given, [""])
@@ -77,6 +74,14 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
             raise ModelError(f"input {name!r} is given twice", file=file)
         values[name] = value
     return values
+
+
+def _meanings(declared: Sequence[Value]) -> dict[str, list[str]]:
+    """Return the inputs that each name and alias means. A name takes precedence over an alias."""
+    names = {value.name: [value.name] for value in declared}
+    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in names]:
+        names.setdefault(alias, []).append(name)
+    return names
 
 
 def as_value(fed: Any, declared: Value) -> Any:
@@ -188,20 +193,21 @@ class Fit:
         for name in sorted(set(self.dims) - names):
             known = did_you_mean(name, sorted(names)) if names else "none is symbolic"
             raise HalfulpError(f"no dim of the model's inputs is called {name!r}; {known}")
-        rng, arrays = np.random.default_rng(seed), dict[str, Array]()
-        for value in required:
-            with within(model.file):
-                if value.kind != "tensor" or value.type is None or value.shape is None:
-                    message = f"does not declare enough of input {value.name!r} to make one up: feed it"
-                    raise HalfulpError(message, got=str(value))
-                shape = tuple(
-                    dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
-                    for dim, name in zip(value.shape, dim_names(value), strict=True)
-                )
-                # 8 bytes per element, because values are made in float64 and narrowed afterwards.
-                guard_memory(shape, 8, f"input {value.name!r}")
-                arrays[value.name] = _random(rng, value.type, shape, self.ranges.get(value.name))
-        return arrays
+        rng = np.random.default_rng(seed)
+        with within(model.file):
+            return {value.name: self._array(value, rng) for value in required}
+
+    def _array(self, value: Value, rng: np.random.Generator) -> Array:
+        if value.kind != "tensor" or value.type is None or value.shape is None:
+            message = f"does not declare enough of input {value.name!r} to make one up: feed it"
+            raise HalfulpError(message, got=str(value))
+        shape = tuple(
+            dim if isinstance(dim, int) else self.dims.get(str(name), DEFAULT_DIM)
+            for dim, name in zip(value.shape, dim_names(value), strict=True)
+        )
+        # 8 bytes per element, because values are made in float64 and narrowed afterwards.
+        guard_memory(shape, 8, f"input {value.name!r}")
+        return _random(rng, value.type, shape, self.ranges.get(value.name))
 
     @contextmanager
     def blamed(self, model: Model) -> Iterator[None]:
@@ -346,22 +352,29 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
     for node in graph.nodes:
         if aliases.isdisjoint(node.inputs):
             continue
-        first = node.inputs[0]
-        if node.type in _PASSED and first in aliases:
+        if node.type in _PASSED and node.inputs[0] in aliases:
             aliases.update(node.outputs)
-        elif node.type == "Equal":
-            for number in (_number(operand, constants) for operand in node.inputs):
-                if number is not None:
-                    return int(number), int(number)
-        elif node.type == "Sub" and _number(first, constants) == 1:
-            return MASK  # 1 - mask
-        elif node.type == "Loop" and first in aliases:
-            return 1, 3  # the turns
-        elif node.type in _INDEXED and first not in aliases:
-            table, axis = constants.get(first), int(node.attributes.get("axis", 0))
-            rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
-            return 0, max(0, min(rows, 6) - 1)
+        elif (between := _range(node, node.inputs[0] in aliases, constants)) is not None:
+            return between
     return None
+
+
+def _range(node: Node, is_first: bool, constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    """Return the range for an integer input that a node reads, first or after other operands."""
+    if node.type == "Equal":
+        numbers = (_number(name, constants) for name in node.inputs)
+        return next(((int(number), int(number)) for number in numbers if number is not None), None)
+    if node.type == "Sub" and _number(node.inputs[0], constants) == 1:
+        return MASK  # 1 - mask
+    if is_first:
+        return (1, 3) if node.type == "Loop" else None  # the turns
+    return _looked_up(node, constants) if node.type in _INDEXED else None
+
+
+def _looked_up(node: Node, constants: Mapping[str, Array]) -> tuple[int, int]:
+    table, axis = constants.get(node.inputs[0]), int(node.attributes.get("axis", 0))
+    rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
+    return 0, max(0, min(rows, 6) - 1)
 
 
 def _number(name: str, constants: Mapping[str, Array]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from halfulp.errors import printable
-from halfulp.models.graph import Node, describe
+from halfulp.models.graph import Array, Node, describe
 from halfulp.types import type_name
 
 Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
@@ -130,12 +130,14 @@ def _reason(value: Any) -> str:
     if isinstance(value, list):
         reasons = [_reason(item) for item in value] or ["empty"]
         return reasons[0] if all(reasons) else ""
-    if not isinstance(value, np.ndarray):
-        return ""
-    if not value.size:
+    return _reason_of_array(value) if isinstance(value, np.ndarray) else ""
+
+
+def _reason_of_array(array: Array) -> str:
+    if not array.size:
         return "empty"
-    if not finite(value).any():
-        nan = value != value
+    if not finite(array).any():
+        nan = array != array
         return "all NaN" if nan.all() else "all NaN or infinite" if nan.any() else "all infinite"
-    first = value.reshape(-1)[0]
-    return f"all equal ({printable(str(first))})" if value.size > 1 and bool((value == first).all()) else ""
+    first = array.reshape(-1)[0]
+    return f"all equal ({printable(str(first))})" if array.size > 1 and bool((array == first).all()) else ""
