@@ -384,18 +384,3 @@ def exponent_array(number: Number) -> Array:
     if number > 0:
         return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
     return np.array(-(2**63) + number % 2, np.int64)
-
-
-def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
-    """Whether results can be written to ``out`` element by element while an operand is read.
-
-    They can if the two share no memory, or are the same elements in the same order.
-    """
-    places = [(a.__array_interface__["data"][0], a.shape, a.strides, a.itemsize) for a in (out, operand)]
-    if places[0] == places[1]:
-        return True
-    try:
-        # NumPy's stubs know only the two named bounds on the work.
-        return not np.shares_memory(out, operand, max_work=1000)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return False

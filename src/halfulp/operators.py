@@ -248,21 +248,21 @@ def _compute(
     row: Operator, plan: Plan, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
 ) -> Array:
     output, kernel = plan.output, _KERNELS[row.kernel]
+    if out is not None:
+        if not isinstance(out, ndarray):
+            raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
+        if _interop.is_masked(out):
+            message = "out must not have masked elements"
+            raise row.error("output", message, expected=output, got="a masked array")
+        target = np.asarray(out)
+        row.check_output(output, target, target.flags.writeable)
+        if _core.apply(kernel, x, y, target, scale_bias) is not None:
+            return out
+    result = _core.apply(kernel, x, y, None, scale_bias)
+    assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
     if out is None:
-        result = _core.apply(kernel, x, y, None, scale_bias)
-        assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
         return result
-    if not isinstance(out, ndarray):
-        raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
-    if _interop.is_masked(out):
-        raise row.error("output", "out must not have masked elements", expected=output, got="a masked array")
-    target = np.asarray(out)
-    row.check_output(output, target, target.flags.writeable)
-    # The core compares only the operands' bounds. Views with overlapping bounds may still share no elements.
-    if _interop.is_safe_to_overwrite(target, x) and _interop.is_safe_to_overwrite(target, y):
-        _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
-    else:
-        np.copyto(target, _compute(row, plan, x, y, None, scale_bias))
+    np.copyto(target, result)  # out may share memory with an operand, other than element by element
     return out
 
 

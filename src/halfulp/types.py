@@ -208,21 +208,16 @@ def from_codes(bits: Any, name: str) -> Array:
 
 
 def from_integers(values: Iterable[int], name: str) -> Array:
-    """Return an array of an integer type from integers within its range."""
-    wide = np.uint64 if TYPES[name].kind == "uint" else np.int64
-    return np.array(list(values), wide).astype(TYPES[name].dtype)
+    """Return an array of an integer type from integers, each clipped to its range."""
+    least, largest = integer_range(name)
+    clipped = [min(max(value, least), largest) for value in values]
+    return np.array(clipped, np.int64 if least else np.uint64).astype(TYPES[name].dtype)
 
 
 def integers_within(values: Iterable[int], name: str) -> Array:
     """Return the integers that a type has of some, in their order and each once."""
     least, largest = integer_range(name)
     return from_integers(sorted({value for value in values if least <= value <= largest}), name)
-
-
-def clipped(values: Iterable[int], name: str) -> Array:
-    """Return an array of an integer type from integers, each clipped to its range."""
-    least, largest = integer_range(name)
-    return from_integers((min(max(value, least), largest) for value in values), name)
 
 
 def integer_range(name: str) -> tuple[int, int]:
