@@ -18,10 +18,11 @@ from halfulp.errors import HalfulpError, command, count_of, in_shell, printable
 from halfulp.installed import has_module
 from halfulp.measured import GRADES
 from halfulp.models.files import format_of, write_npz
-from halfulp.models.graph import Array, listed, type_name
+from halfulp.models.graph import Array, listed
 from halfulp.models.run.report import NodeRun, RunReport, show
 from halfulp.operators import thread_count
 from halfulp.options import AuditOptions, ConvertOptions, takes
+from halfulp.types import type_name
 
 if TYPE_CHECKING:
     from halfulp.conversion.mending import Slopes
