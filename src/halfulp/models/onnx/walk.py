@@ -14,14 +14,7 @@ from halfulp.errors import HalfulpError
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
-DEEPEST = 64
-"""The deepest nesting of function calls and of graphs within graphs that is accepted."""
-
-MOST_NODES = 1_000_000
-"""The most nodes that a model may have after its functions are expanded.
-
-If each function calls the next one twice, a small file expands to more nodes than a computer can hold.
-"""
+DEEPEST = 64  # the deepest nesting of function calls and of graphs within graphs that is accepted
 
 Identity = tuple[str, str, str]
 Owner = GraphProto | FunctionProto
