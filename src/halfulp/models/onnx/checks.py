@@ -122,11 +122,14 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
 
 
 class Ports(NamedTuple):
-    """The inputs and the outputs of an operator, and the types of each type variable as schemas spell them."""
+    """The inputs, outputs and attributes of an operator, and the types of type variables as schemas spell them."""
 
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     allowed: Mapping[str, frozenset[str]]
+    numbers: tuple[range, range]  # of inputs and of outputs
+    attributes: Mapping[str, bool]  # whether each is required
+    is_deprecated: bool
 
     def types(self, port: Port) -> frozenset[str]:
         """Return the types that an input or output can have."""
@@ -140,26 +143,17 @@ def port_at(ports: Sequence[Port], index: int) -> Port:
 
 @lru_cache(maxsize=4096)  # because reading a schema is slow
 def ports(op_type: str, opset: int) -> Ports | None:
-    """Return the inputs and outputs of one of ONNX's own operators at an opset, if it exists."""
+    """Return the inputs, outputs and attributes of one of ONNX's own operators at an opset, if it exists."""
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None
     allowed = {row.type_param_str: frozenset(row.allowed_type_strs) for row in schema.type_constraints}
-    return Ports(schema.inputs, schema.outputs, allowed)
+    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
+    attributes = {name: attribute.required for name, attribute in schema.attributes.items()}
+    return Ports(schema.inputs, schema.outputs, allowed, numbers, attributes, schema.deprecated)
 
 
 _RUN_DEPRECATED = {"GroupNormalization"}  # in opset 18; that of opset 21 takes other shapes
-
-
-@lru_cache(maxsize=4096)
-def _form(op_type: str, opset: int) -> tuple[frozenset[str], frozenset[str], tuple[range, range]] | None:
-    """Return an operator's attributes, those that it needs, and how many inputs and outputs it can have."""
-    schema = schema_in_force("", op_type, opset)
-    if schema is None or (schema.deprecated and op_type not in _RUN_DEPRECATED):
-        return None
-    needed = (name for name, attribute in schema.attributes.items() if attribute.required)
-    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
-    return frozenset(schema.attributes), frozenset(needed), numbers
 
 
 def _refused(
@@ -189,10 +183,12 @@ def version_of(node: NodeProto, opset: int) -> int | None:
     given = {attribute.name for attribute in node.attribute}
 
     def is_valid(version: int) -> bool:
-        if (form := _form(node.op_type, version)) is None:
+        row = ports(node.op_type, version)
+        if row is None or (row.is_deprecated and node.op_type not in _RUN_DEPRECATED):
             return False
-        allowed, needed, (inputs, outputs) = form
-        fits = needed <= given <= allowed and len(node.input) in inputs and len(node.output) in outputs
+        needed = {name for name, is_required in row.attributes.items() if is_required}
+        fits = needed <= given <= row.attributes.keys()
+        fits &= len(node.input) in row.numbers[0] and len(node.output) in row.numbers[1]
         return fits and (
             version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
         )

@@ -17,26 +17,21 @@ from halfulp.specs import in_force
 RESOLVED = "halfulp.resolved"  # the domain of Pow and PRelu nodes whose op_type is the id of their version
 
 
-def inlined(model: ModelProto, file: str) -> ModelProto:
+def inlined(model: ModelProto, file: str, *, every: bool = True) -> ModelProto:
     """Return a copy of a model without functions; ``file`` is its name in messages.
+
+    If not ``every`` function, those that contain a Pow or PRelu are inlined, and these nodes get the domain RESOLVED
+    and an op_type such as ``onnx.Pow-13``.
 
     Raises:
         ModelError: a function calls itself, or its functions nest too deep or expand to too many nodes.
         UnsupportedError: a function imports another opset than the model, and one of its operators differs there.
     """
-    return _Inliner(model, file, every=True).result
-
-
-def resolved(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy in which Pow nodes have the domain RESOLVED and an op_type such as ``onnx.Pow-13``; so do PRelu's.
-
-    Functions that contain such nodes are inlined, and the others stay. Errors are those of :func:`inlined`.
-    """
-    return _Inliner(model, file, every=False).result
+    return _Inliner(model, file, every).result
 
 
 class _Inliner:
-    def __init__(self, model: ModelProto, file: str, *, every: bool) -> None:
+    def __init__(self, model: ModelProto, file: str, every: bool) -> None:
         check_text(model, file)
         check_calls(model, file)
         self._file, self._every = file, every

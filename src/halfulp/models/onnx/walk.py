@@ -294,6 +294,6 @@ def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple
             continue
         entered.add(index)
         needed = [makers[name] for name in reads[index] if name in makers]
-        is_cyclic |= any(maker in entered and maker not in places for maker in needed)
-        todo += [index, *reversed(needed)]
+        is_cyclic |= not entered.intersection(needed) <= places.keys()
+        todo += [index, *(maker for maker in reversed(needed) if maker not in entered)]
     return [*map(places.__getitem__, range(len(nodes)))], is_cyclic
