@@ -292,9 +292,9 @@ def ops() -> tuple[str, ...]:
 
 
 # The two functions' operators: they take every type of the table, not only those that ONNX allows.
-_ANY = dict.fromkeys(("T", "T1"), tuple(TYPES))
-POW = replace(_operator(find("onnx.Pow-15"), _OfArrays), type_variables=_ANY)
-PRELU = replace(_operator(find("onnx.PRelu-16"), _OfArrays), type_variables=_ANY)
+_ANY = tuple(TYPES)
+POW = replace(_operator(find("onnx.Pow-15"), _OfArrays), type_variables={"T": _ANY, "T1": _ANY})
+PRELU = replace(_operator(find("onnx.PRelu-16"), _OfArrays), type_variables={"T": _ANY})
 
 
 def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
