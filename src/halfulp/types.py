@@ -98,7 +98,7 @@ def type_name(dtype: Any) -> str:
         known = np.dtype(dtype)
     except TypeError:  # ml_dtypes' names are not NumPy's
         return str(dtype)
-    return "string" if known.kind in "UTO" else str(known.name)
+    return "string" if known.kind in "OSTU" else str(known.name)
 
 
 # --- the type of a tensor: element type and shape -----------------------------------------------------

@@ -341,7 +341,7 @@ class _Measurement:
     """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
 
     def __init__(self, powers: list[Use], main: Scope) -> None:
-        norms = _norms([*(use.scope for use in powers if use.scope), main])
+        norms = _norms([*(use.scope for use in powers), main])
         self._powers, self._main = powers, main
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
@@ -466,14 +466,12 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     main = {use.output.name: use for use in valid if not use.where}
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
-    net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
+    net.each([*map(main.__getitem__, net.unsound(main, inputs))], inputs, take)
     if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
         return losses, False
-    try:
-        sees_all = net.each(inner, inputs, take)
-    except HalfulpError:  # halfulp refuses more models than ONNX Runtime
-        sees_all = False
-    return losses, sees_all and len(valid) == len(uses)
+    with suppress(HalfulpError):  # halfulp refuses more models than ONNX Runtime
+        return losses, net.each(inner, inputs, take) and len(valid) == len(uses)
+    return losses, False
 
 
 def without_functions(model: Onnx) -> Onnx:
@@ -491,10 +489,10 @@ def _in_graph(use: Use) -> bool:
     return isinstance(use.scope.owner, GraphProto)
 
 
-def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
+def _norms(scopes: Iterable[Scope | None]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in these graphs, and its norm, by its label."""
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
-    for scope in dict.fromkeys(scopes):
+    for scope in dict.fromkeys(filter(None, scopes)):
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]

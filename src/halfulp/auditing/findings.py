@@ -281,7 +281,7 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
     slopes = use.second.values
     if slopes is None:
         return
-    if slopes.size == 1 and slopes[0] in (0, 1):
+    if slopes.tolist() in ([0], [1]):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
     x, slope = use.inputs[0].shape or (), use.second.shape
     assert slope is not None  # that of a constant
@@ -368,16 +368,20 @@ def _outcome(node: Use, said: Statement) -> tuple[str, Iterable[str]]:
     """Return the outcome of a node in a runtime, and the reasons for it in few words."""
     if node.breaks or node.only_if is not None:
         return "invalid" if node.breaks else "shape", said.reasons
-    verdict, groups = said.verdict, said.groups
+    verdict = said.verdict
     if verdict == "unknown":
         return verdict, ["not measured" if node.types is not None else "the type of an input is not known"]
     if verdict not in BAD:
         outcome = verdict if verdict in ("within", "wider") else "right"
         return "depends" if said.depends else outcome, [f"by {aspect}" for aspect in said.depends]
-    if not groups:
-        return verdict, [" and ".join(dict.fromkeys(str(each.type) for each in node.inputs))]
-    if verdict == "wrong" and groups == ("broadcast",) and node.is_prelu:
-        return verdict, ["slopes along the wrong dim"]
+    return verdict, _faults(node, said)
+
+
+def _faults(node: Use, said: Statement) -> Iterable[str]:
+    if not said.groups:
+        return [" and ".join(dict.fromkeys(str(each.type) for each in node.inputs))]
+    if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
+        return ["slopes along the wrong dim"]
     constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"
     names = {**GROUPS, "constant": constant, "opset": f"opset {node.asked}"}
-    return verdict, [names.get(group, group) for group in groups]
+    return [names.get(group, group) for group in said.groups]

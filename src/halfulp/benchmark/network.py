@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from onnx import NodeProto
 
 from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, time_of
@@ -26,7 +26,7 @@ from halfulp.models.graph import Array, Node, unused
 from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import every_node, is_ours
-from halfulp.models.run.report import sentence, vacuous
+from halfulp.models.run.report import RunReport, sentence, vacuous
 from halfulp.operators import op
 from halfulp.types import TYPES
 
@@ -67,12 +67,12 @@ class NodeTimes(NamedTuple):
     share: float  # their share of the time of all nodes, from 0 to 1
 
 
-def node_times(profiles: Sequence[Sequence[tuple[str, float]]], wanted: Set[str]) -> NodeTimes:
-    """Return the medians over several runs, each given as all nodes' names and seconds."""
-    executed = {name for profile in profiles for name, _ in profile} & wanted
-    wholes = (sum(seconds for _, seconds in profile) for profile in profiles)
-    parts = [sum(seconds for name, seconds in profile if name in wanted) for profile in profiles]
-    shares = (part / whole if whole else 0.0 for part, whole in zip(parts, wholes, strict=True))
+def node_times(reports: Sequence[RunReport], wanted: Set[str], *, exact: bool) -> NodeTimes:
+    """Return the medians over several runs of the nodes with these labels, if halfulp ran them, or did not."""
+    own = [[row for row in each.nodes if (row.engine == "halfulp") == exact] for each in reports]
+    parts = [sum(row.seconds for row in rows if row.label in wanted) for rows in own]
+    shares = (part / (report.seconds or 1.0) for part, report in zip(parts, reports, strict=True))
+    executed = {row.label for row in chain(*own)} & wanted
     return NodeTimes(len(executed), statistics.median(parts), statistics.median(shares))
 
 
@@ -81,9 +81,7 @@ class Contender:
     """The results of a network with one kind of kernels."""
 
     nodes: NodeTimes
-    exactness: Sequence[
-        Exactness
-    ]  # of the results of each Pow and PRelu of the main graph, given its operands
+    exactness: Sequence[Exactness]  # of each Pow and PRelu outside of subgraphs, given its operands
     outputs: Mapping[str, Array]
     times: list[float] = field(default_factory=list)  # of the whole network, in turns with the other kernels
 
@@ -139,10 +137,7 @@ def compare(
     seconds: float,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Run a network with both kinds of kernels, in turns that take some seconds in all.
-
-    ``progress`` receives the name of each step before it begins.
-    """
+    """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     results: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
     for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
@@ -156,14 +151,8 @@ def compare(
             continue
         # ONNX Runtime also turns some other operators into Pow.
         names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
-        profiles = [
-            [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
-            for report in reports
-        ]
-        tensors = {
-            name: v for name, v in outputs.items() if getattr(v, "dtype", np.dtype(bool)).name in TYPES
-        }
-        results[whose] = Contender(node_times(profiles, names), compared, tensors)
+        tensors = {name: each for name, each in outputs.items() if str(getattr(each, "dtype", "")) in TYPES}
+        results[whose] = Contender(node_times(reports, names, exact=bool(exact)), compared, tensors)
         calls[whose] = partial(engine.run_in, session, model, inputs)
     progress("measuring")
     for whose, times in InterleavedRuns(calls).take(seconds).items() if calls else ():
