@@ -432,7 +432,7 @@ def bench(
     (json,) = shared.placed(None, output, json=json)
     if model is None and (inputs or json):
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
-    from halfulp.benchmark.timing import environment
+    from halfulp.benchmark.comparison import environment
 
     if threads is None:
         threads = thread_count()
@@ -474,7 +474,7 @@ def _bench_table(headers: list[str], rows: list[list[str]]) -> None:
 def _bench_network(
     path: Path, threads: int, seconds: float, inputs: shared.Names, output: Path | None
 ) -> None:
-    from halfulp.benchmark import network as measuring
+    from halfulp.benchmark import comparison as measuring
     from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
 
