@@ -158,14 +158,10 @@ class Editor:
             self.scope.types[name] = Value(name, like.type, like.shape)
         return name
 
-    def constant(self, array: Array, suffix: str) -> str:
-        """Return the name of a new constant."""
-        return self.constant_tensor(onnx.numpy_helper.from_array(array), suffix)
-
-    def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
-        """Add a constant that is a tensor already, and return its name."""
+    def constant(self, value: Array | TensorProto, suffix: str, *, name: str | None = None) -> str:
+        """Add a constant, and return its name, which is a new one if none is given."""
         name = name or self.new_name(suffix)
-        held = deepcopy(tensor)
+        held = deepcopy(value) if isinstance(value, TensorProto) else onnx.numpy_helper.from_array(value)
         held.name = name
         if isinstance(self.owner, GraphProto):
             # An initializer, because Constant nodes hold only floats before opset 9.
@@ -193,10 +189,8 @@ class Editor:
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
         """Return a value cast to an element type."""
-        value = self.value(name)
-        number = enum_of(to)
-        target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
-        return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
+        target: Any = TensorProto.DataType.Name(enum_of(to)) if self.opset < 6 else enum_of(to)
+        return self.add("Cast", [name], replace(self.value(name), type=to), output=output, to=target)
 
     def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
@@ -209,34 +203,30 @@ class Editor:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
         rest = iter(shape := self.shape_of(name, ""))
         wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
-        return self.reshape(name, wanted, "Unsqueeze", axes) if axes else name
+        return self.reshape(name, wanted, axes) if axes else name
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
         kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
-        return self.reshape(name, kept, "Squeeze", axes, output) if axes or output else name
+        return self.reshape(name, kept, axes, output) if axes or output else name
 
     def reshape(
-        self,
-        name: str,
-        shape: Sequence[Dim],
-        op_type: str = "Reshape",
-        axes: Sequence[int] = (),
-        output: str | None = None,
+        self, name: str, shape: Sequence[Dim], axes: Sequence[int] | None = None, output: str | None = None
     ) -> str:
-        """Return a value in another shape, which a node gives; a constant is stored in that shape instead."""
-        tensor = self.tensor(name) if output is None else None
-        if tensor is not None:
+        """Return a value in another shape, where its axes change only those; a constant is stored so instead."""
+        if output is None and (tensor := self.tensor(name)) is not None:
             held = deepcopy(tensor)
             held.dims[:] = shape
-            return self.constant_tensor(held, "reshaped")
-        value = Value("", self.value(name).type, tuple(shape))
-        said, since, numbers = ("shape", 5, shape) if op_type == "Reshape" else ("axes", 13, axes)
-        if self.opset < since:
-            attributes: dict[str, Any] = {said: list(numbers)}
-            return self.add(op_type, [name], value, output=output, **attributes)
-        numbers_at = self.constant(np.array(numbers, np.int64), said)
-        return self.add(op_type, [name, numbers_at], value, output=output)
+            return self.constant(held, "reshaped")
+        value = self.value(name)
+        op_type, said, since, numbers = "Reshape", "shape", 5, shape
+        if axes is not None:
+            op_type = "Unsqueeze" if len(shape) > len(value.shape or ()) else "Squeeze"
+            said, since, numbers = "axes", 13, axes
+        is_input = self.opset >= since
+        inputs = [name, self.constant(np.array(numbers, np.int64), said)] if is_input else [name]
+        attributes: dict[str, Any] = {} if is_input else {said: list(numbers)}
+        return self.add(op_type, inputs, Value("", value.type, tuple(shape)), output=output, **attributes)
 
 
 def view_of(scope: Scope) -> Editor:

@@ -99,9 +99,8 @@ class Mender:
         one_type = not terms.others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
-            edit.note(
-                f"the {'exponent' if node.op_type == 'Pow' else 'slope'} is cast from bool to {y}, exactly"
-            )
+            noun = "exponent" if node.op_type == "Pow" else "slope"
+            edit.note(f"the {noun} is cast from bool to {y}, exactly")
             node.input[1] = edit.cast(node.input[1], y)
         if terms.takes(x, y):
             return row, None
@@ -133,10 +132,9 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if Terms.of(row).takes(x, y):
                 types = x if x == y else f"{x} with {y}"
+                first = f"the first in which {node.op_type} takes {types}"
                 why = "its exponent is an input with a default; " * edit.scope.is_default(node.input[1])
-                edit.note(
-                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                )
+                edit.note(f"{why}stays unchanged in opset {opset}, {first}")
                 return row
         return None
 
@@ -279,10 +277,8 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     else:
         wide = "float64" if "float64" in bases else "float32"
         differs = f"a result that {x} does not hold saturates or depends on the runtime"
-    edit.note(
-        f"X is cast from {x} to {wide}, and the result back: {node.op_type} takes no {x} in opset {edit.opset}",
-        differs,
-    )
+    lacks = f"{node.op_type} takes no {x} in opset {edit.opset}"
+    edit.note(f"X is cast from {x} to {wide}, and the result back: {lacks}", differs)
     node.input[0] = edit.cast(node.input[0], wide)
     if y not in (others := others or (wide,)) or (y == x and holds(wide, y)):
         kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))

@@ -11,7 +11,6 @@ is the operator's function body in the onnx package.
 
 import math
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -63,9 +62,8 @@ def to_opset(walk: Walk, opset: int) -> None:
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
-    refuse(
-        walk, f"opset {opset}", f"; every node reaches --opset {reached}" if opset < reached < before else ""
-    )
+    hint = f"; every node reaches --opset {reached}" if opset < reached < before else ""
+    refuse(walk, f"opset {opset}", hint)
 
 
 def expand_operators(walk: Walk, named: str) -> None:
@@ -84,7 +82,7 @@ def expand_operators(walk: Walk, named: str) -> None:
         for owner, opset in walk.owners:
             keys = ((node, identity(node)) for node in every_node(owner))
             nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
-            version = versions[max(bisect_right(versions, opset) - 1, 0)]
+            version = max((version for version in versions if version <= opset), default=versions[0])
             _expand(walk, owner, opset, name, version, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
@@ -126,9 +124,8 @@ def late_nodes(owner: Owner, opset: int) -> dict[int, list[NodeProto]]:
 
 def _among(walk: Walk, nodes: list[NodeProto]) -> Wanted:
     """Return whether a node is one of these, or one that is made from now on."""
-    names = {name for node in nodes for name in node.output if name}
-    before = set(walk.made)
-    return lambda node: not (names | walk.made - before).isdisjoint(node.output)
+    names, before = {name for node in nodes for name in node.output if name}, set(walk.made)
+    return lambda node: any(n in names or (n in walk.made and n not in before) for n in node.output)
 
 
 def _through(walk: Walk, owner: Owner, before: int, after: int, wanted: Wanted | None = None) -> None:
@@ -180,7 +177,7 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             del edit.nodes[made:]
             if node.op_type != "Constant":
                 edit.note("is a constant, and is stored as one")
-            edit.constant_tensor(held, "", name=node.output[0])
+            edit.constant(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
             known = _defaults(new.op_type, there)
             for lost in (attribute.name for attribute in new.attribute if attribute.name not in known):
@@ -218,10 +215,8 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
     """Return a node whose axes count from the first dim: before opset 11 few operators count from the last one."""
-    shape, attributes = edit.value([*node.input, ""][0]).shape, attributes_of(node)
-    axes = {
-        name: attributes[name] for name in ("axis", "axes") if np.any(np.less(attributes.get(name, 0), 0))
-    }
+    shape, given = edit.value([*node.input, ""][0]).shape, attributes_of(node)
+    axes = {name: given[name] for name in ("axis", "axes") if np.any(np.less(given.get(name, 0), 0))}
     if not (shape and axes):
         return node
     rank = len(shape) + (np.size(axes["axes"]) if node.op_type == "Unsqueeze" else 0)
@@ -284,10 +279,11 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
-    optional = _OPTIONAL.get((node.op_type, opset), 0)
+    op_type, to = node.op_type, edit.opset
+    optional = _OPTIONAL.get((op_type, opset), 0)
     if optional and not any(node.input[optional:]):
         node = remade(node, node.input[:optional])
-    elif not says_the_same(node.op_type, opset, edit.opset):
+    elif (op_type, max(opset, to)) not in _REWORDED and _specified(op_type, opset) != _specified(op_type, to):
         return False
     if edit.opset < opset:
         check_types(node, edit)
@@ -300,11 +296,6 @@ def changes(op_type: str, opset: int, to: int) -> bool:
     """Tell whether an operator has another version in the next opset. A runtime's own operator has none."""
     old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
     return old is not None and (new is None or old.since_version != new.since_version)
-
-
-def says_the_same(op_type: str, opset: int, to: int) -> bool:
-    """Tell whether the specifications of an operator in two opsets mean the same."""
-    return (op_type, max(opset, to)) in _REWORDED or _specified(op_type, opset) == _specified(op_type, to)
 
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
@@ -434,9 +425,10 @@ def bodies() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not plain_domain(schema.domain):
             each: Any = schema  # the package's stubs lack attributes
-            found[each.name].update(
-                each.function_opset_versions, each.context_dependent_function_opset_versions
-            )
+            found[each.name] |= {
+                *each.function_opset_versions,
+                *each.context_dependent_function_opset_versions,
+            }
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
@@ -554,7 +546,7 @@ def _splice(
     graph, types = model.graph, _types_of(model)
     for tensor in graph.initializer:
         if tensor.name not in original:
-            original[tensor.name] = edit.constant_tensor(tensor, "constant")
+            original[tensor.name] = edit.constant(tensor, "constant")
     kinds = [new.op_type for new in graph.node]
     heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
     for place, new in enumerate(graph.node):
@@ -603,9 +595,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     for _, body in subgraphs(alone):
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
-    return onnx.helper.make_model(
-        graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
-    )
+    imports = [onnx.helper.make_opsetid("", opset)]
+    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=imports)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +27,6 @@ from halfulp.conversion.passes import (
     raise_for_weights,
     refusal,
     run_passes,
-    save_onnx,
 )
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
@@ -107,12 +105,9 @@ class Left(Finding):
 
 def _left(file: str, node: str | None, why: str, *, valid: bool = False) -> Left:
     """Return the finding about a node that a repair leaves, with the advice of an audit."""
-    choice, unknown = (
-        f"{command(file, REPAIR)} needs a choice",
-        "halfulp repair does not know how it is meant",
-    )
-    advice = Remedy(choice if "--slopes" in why else unknown, why)
-    return Left(file, node, "doubtful" if valid else "clause", why, advice)
+    advice = f"{command(file, REPAIR)} needs a choice"
+    advice = advice if "--slopes" in why else "halfulp repair does not know how it is meant"
+    return Left(file, node, "doubtful" if valid else "clause", why, Remedy(advice, why))
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +121,6 @@ class Repair(Conversion):
 
     model: ModelProto
     left: tuple[Left, ...] = ()
-    untouched: bytes | None = None
     _noun: ClassVar[str] = "repair"
 
     def __repr__(self) -> str:
@@ -143,14 +137,6 @@ class Repair(Conversion):
     def valid(self) -> bool:
         """Whether no Pow or PRelu of the model breaks a clause any more."""
         return all(left.valid for left in self.left)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its external data, whole or not at all; an unchanged file byte for byte.
-
-        Raises:
-            HalfulpError: it can't be written, or a file of external data would replace another.
-        """
-        save_onnx(Onnx(self.model, folder=self.folder), Path(path), self.untouched)
 
 
 def repair(
@@ -202,27 +188,23 @@ def repair(
     """
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    if format_of(model) != "onnx":
-        raise HalfulpError(
-            "only ONNX models are repaired", expected="its ONNX original", got=format_of(model)
-        )
+    if (kind := format_of(model)) != "onnx":
+        raise HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=kind)
     if output is not None and format_of(output) != "onnx":
-        raise HalfulpError(
-            f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
-        )
+        said = f"{os.fspath(output)}: the repaired model is an ONNX model"
+        raise HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
     source = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
     told = (*(Change(source.file, line) for line in sorted_), *changes)
-    found = Repair(new.proto, told, folder=new.folder, left=tuple(left))
-    if not found.changes and isinstance(model, str | os.PathLike | bytes):
-        found = replace(found, untouched=read_source(model, LARGEST_FILE)[0])
+    is_file = isinstance(model, str | os.PathLike | bytes)
+    untouched = read_source(model, LARGEST_FILE)[0] if is_file and not told else None
+    found = Repair(new.proto, told, None, new.folder, untouched, tuple(left))
     if output is not None:
         found.save(output)
-    if verify and found.valid:
-        checked = _verify(source, new, changes, Feed(seed, dims, inputs, progress))
-        found = replace(found, verification=checked)
-    return found
+    if not verify or not found.valid:
+        return found
+    return replace(found, verification=_verify(source, new, changes, Feed(seed, dims, inputs, progress)))
 
 
 def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Change], list[Left]]:
@@ -361,11 +343,7 @@ _REPAIR = Pass("repair", _mend, may_leave=True)
 
 
 def _mend_layers(walk: Walk) -> None:
-    """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
-
-    A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
-    ``spatial``.
-    """
+    """Write out what layers of MXNet and Caffe do: a Gemm flattens X for its weights, numbers may be of channels."""
 
     def mend(node: NodeProto, edit: Editor) -> None:
         attributes, x, w = attributes_of(node), *(edit.value(name) for name in node.input[:2])
@@ -411,17 +389,20 @@ def _divides(match: Match) -> Answer:
 _FINITE = "what was infinite or NaN is finite"
 _FACTOR = f"its input {{place}} is finite: {INFINITE}"
 FACTORS = (Rule("Mul(x, factor)", "Mul(x, finite)", (_infinite,), _FINITE, None, since=1, says=_FACTOR),)
-_DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-_CLIP = Rule(
-    "Clip(length, limit)",
-    "Clip(length, least)",
-    (_divides,),
-    "what was NaN is 0",
-    None,
-    since=1,
-    says=_DIVIDED,
+_NAN = "what was NaN is 0"
+_LIMIT = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
+_LIMITS = tuple(
+    Rule(
+        f"Clip(length, limit{most})",
+        f"Clip(length, least{most})",
+        (_divides,),
+        _NAN,
+        None,
+        since=1,
+        says=_LIMIT,
+    )
+    for most in ("", ", most")
 )
-_LIMITS = _CLIP, replace(_CLIP, form="Clip(length, limit, most)", becomes="Clip(length, least, most)")
 
 
 def _widened(walk: Walk) -> dict[str, str]:
