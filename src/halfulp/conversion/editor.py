@@ -25,7 +25,7 @@ from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 WRAPS = "wraps around, where the power saturates"
 """How products of integers differ from a power with a floating-point exponent."""
@@ -289,9 +289,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
         return y_name
     why = f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known"
     rank, own = (len(edit.shape_of(name, why)) for name in node.input)
-    trailing = rank - axis % rank - own
-    # The count is negative: by the rule of axis, Y can then only have one element.
-    return edit.unsqueeze(y_name, range(own, own + max(trailing, 0)))
+    return edit.unsqueeze(y_name, range(own, rank - axis % rank))
 
 
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
@@ -358,14 +356,9 @@ def is_one(value: Value) -> bool:
 # --- types ----------------------------------------------------------------------------------------
 
 
-def is_float(kind: str) -> bool:
-    """Tell whether a type is a floating-point type."""
-    return TYPES[kind].kind == "float"
-
-
 def holds(kind: str, other: str) -> bool:
     """Tell whether a type holds every value of another one."""
-    if is_float(kind) and kind != other:
+    if kind in FLOATS and kind != other:
         # bfloat16 has the range of float32, and so more than float16.
         has_range = other != "bfloat16" or kind in ("float32", "float64")
         return has_range and SIGNIFICANT.get(other, 64) <= SIGNIFICANT.get(kind, 0)
@@ -414,13 +407,7 @@ class Terms(NamedTuple):
 
 
 def settle(
-    node: NodeProto,
-    kinds: Iterable[str],
-    edit: Editor,
-    why: str = "",
-    *,
-    x: str = "",
-    may_round: bool = False,
+    node: NodeProto, kinds: Iterable[str], edit: Editor, why: str = "", x: str = "", may_round: bool = False
 ) -> bool:
     """Give a node's second operand the first type that holds it exactly, else the widest if it may be rounded.
 
@@ -437,8 +424,8 @@ def settle(
     kind = next(filter(is_held, kinds), "")
     differs = None
     if not kind and may_round:
-        kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
-        said = "is rounded" if any(map(is_float, (kind, own))) else "wraps around"
+        kind = max(kinds, key=lambda each: (each in FLOATS, SIGNIFICANT.get(each, 64)))
+        said = "is rounded" if {kind, own} & {*FLOATS} else "wraps around"
         differs = f"{'an' if noun == 'exponent' else 'a'} {noun} that {kind} does not hold {said}"
     if kind:
         exactly = ", exactly" if differs is None else ""

@@ -26,7 +26,7 @@ from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, owners_of, plain_domain, subgraphs
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
 
@@ -53,7 +53,7 @@ def _in_float32(walk: Walk, what: str) -> str | None:
     names = set() if what in _KINDS else _names(what, walk)
     found, before = set[str](), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
-    for owner, opset in walk.owners:
+    for owner, opset in owners_of(walk.proto):
         region = set(_outputs(walk, owner, what, names, found))
         walk.changes += _left(walk, owner, region)
         _put(walk, owner, opset, region)
@@ -68,7 +68,7 @@ FLOAT32 = (Pass("float32", _inlined), Pass("float32", _in_float32))
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
-    known = set().union(*map(_spellings, every_node(*(owner for owner, _ in walk.owners))))
+    known = set().union(*map(_spellings, every_node(*(owner for owner, _ in owners_of(walk.proto)))))
     rest, names = f",{what},", set[str]()
     for name in sorted(known - {""}, key=len, reverse=True):
         while f",{name}," in rest:

@@ -17,7 +17,6 @@ from halfulp.conversion.editor import (
     Terms,
     exactly_as,
     holds,
-    is_float,
     legacy_form,
     legacy_operand,
     settle,
@@ -31,7 +30,7 @@ from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
 from halfulp.specs.tensor import Dim, Shape, format_shape
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
@@ -78,7 +77,7 @@ class Mender:
         if broken is not None and whole:
             _attributes(new, row, edit)
             row, back = self._types(new, row, edit)
-            if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
+            if row.broadcasting.name == "legacy axis":
                 _legacy_broadcast(new, row, edit)
         if node.op_type == "PRelu" and whole:
             given = next((a.i for a in node.attribute if a.name == "axis"), None)
@@ -120,7 +119,7 @@ class Mender:
             return newer, None
         if x not in terms.bases:
             return row, _widen(node, terms, x, y, edit)
-        if one_type and not is_float(x) and is_float(y):
+        if one_type and x not in FLOATS and y in FLOATS:
             said = f"the slope is one of {y}, and {x}, the type of X and of the result, does not hold it"
             raise NoExactForm(f"{said}; a Cast of X to {y} before the node gives a result in {y}")
         settle(node, wanted, edit, x=x, may_round=True)
@@ -149,7 +148,7 @@ class Mender:
         name, rank = node.name or edit.label, len(x.shape or ())
         asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
         asked = given if asked is None and given in range(-rank, rank) else asked
-        if not _fits(node, row, edit):
+        if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
@@ -226,9 +225,6 @@ def _in_place(edit: Editor, name: str, shape: Dims) -> str:
     return name
 
 
-# --- attributes -----------------------------------------------------------------------------------
-
-
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
     known = {attribute.name for attribute in row.attributes}
@@ -242,10 +238,9 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         y = node.input[1]
         try:
             y = legacy_operand(node, {**legacy, "broadcast": 1}, edit)
-        except NoExactForm:
-            raise
-        except HalfulpError:  # its shape may be right by NumPy's rules
-            pass
+        except HalfulpError as error:  # its shape may be right by NumPy's rules
+            if isinstance(error, NoExactForm):
+                raise
         if y == node.input[1]:
             edit.note(f"{named} is dropped: opset 7 removed it")
         else:
@@ -261,17 +256,14 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         node.attribute.remove(attribute)
 
 
-# --- types ----------------------------------------------------------------------------------------
-
-
 def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     """Cast X to a type that the version takes; return the type that the result is cast back to."""
     bases, others = terms
     differs = None
-    wraps = [kind for kind in bases if not is_float(kind) and holds(kind, x)]
-    if wraps and not is_float(y):
+    wraps = [kind for kind in bases if kind not in FLOATS and holds(kind, x)]
+    if wraps and y not in FLOATS:
         wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # low bits as in X's type
-    elif is_float(x):
+    elif x in FLOATS:
         wide = next((kind for kind in ("float32", "float64") if kind in bases and holds(kind, x)), "float32")
         differs = "the result is rounded twice" if holds(wide, x) else f"the result is one of {wide}"
     else:
@@ -284,15 +276,6 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
         kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
     return x
-
-
-# --- shapes ---------------------------------------------------------------------------------------
-
-
-def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
-    """Whether the shapes of the operands go together in a version."""
-    x, y = (edit.value(name).shape for name in node.input)
-    return row.broadcasting.fits(x, y, attributes_of(node))
 
 
 def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
@@ -312,10 +295,9 @@ def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) ->
     if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
     certain = [axis for axis in fits if dims[axis] == size]
-    options = [f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0]]
+    choice = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0])
     if not fits:
-        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
-    choice = " or ".join(options)
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice} takes it")
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
 
 
@@ -338,11 +320,12 @@ def _may_be(size: int, dim: Dim) -> bool:
 
 
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
-    """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes differ."""
+    """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes do not fit."""
     x, y = (edit.value(name) for name in node.input)
-    given = {a.name: a.i for a in node.attribute}
+    given = attributes_of(node)
+    if x.shape is None or y.shape is None or row.broadcasting.fits(x.shape, y.shape, given):
+        return
     tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
-    assert x.shape is not None is not y.shape  # since they do not fit
     if "axis" not in given:
         starts = range(len(x.shape) - len(y.shape) + 1)
         fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
@@ -364,9 +347,6 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
-
-
-# --- shared helpers -------------------------------------------------------------------------------
 
 
 def _text(shape: Shape) -> str:

@@ -40,6 +40,7 @@ from halfulp.models.onnx.walk import (
     default_opset,
     every_node,
     identity,
+    owners_of,
     plain_domain,
     subgraphs,
 )
@@ -55,7 +56,7 @@ def to_opset(walk: Walk, opset: int) -> None:
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(walk)
-    for owner, own in walk.owners:
+    for owner, own in owners_of(walk.proto):
         for version, nodes in late_nodes(owner, own).items():
             if version > opset:
                 _through(walk, owner, version, own, _among(walk, nodes))
@@ -67,10 +68,9 @@ def to_opset(walk: Walk, opset: int) -> None:
 
 
 def expand_operators(walk: Walk, named: str) -> None:
-    """Write the nodes of operators, named with commas between them, in other operators.
+    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package.
 
-    A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
-    back to the model's.
+    A node goes to the opset in which there is one, and the nodes of the body back to the model's.
     """
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
@@ -79,7 +79,7 @@ def expand_operators(walk: Walk, named: str) -> None:
             reason = "can't be written in other operators"
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
-        for owner, opset in walk.owners:
+        for owner, opset in owners_of(walk.proto):
             keys = ((node, identity(node)) for node in every_node(owner))
             nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
             version = max((version for version in versions if version <= opset), default=versions[0])
@@ -187,12 +187,11 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
         own = STEPS.get((node.op_type, here, there))
         if own is None and stays(node, here, edit):
             return None
-        for attribute in node.attribute:
-            if attribute.ref_attr_name:
-                raise NoExactForm(
-                    f"its attribute {attribute.name} is that of a function, and may differ from call to call;"
-                    " onnx.inliner.inline_local_functions puts the functions into the graph"
-                )
+        for name in (attribute.name for attribute in node.attribute if attribute.ref_attr_name):
+            raise NoExactForm(
+                f"its attribute {name} is that of a function, and may differ from call to call;"
+                " onnx.inliner.inline_local_functions puts the functions into the graph"
+            )
         made = len(edit.nodes)
         try:
             if own is None:
@@ -414,7 +413,7 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     first, by = model.graph.node[0], "by the onnx package's converter"
     if made := [new.op_type for new in model.graph.node if new.op_type not in (node.op_type, "Constant")]:
         edit.note(f"{by}, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}")
-    elif len(first.input) != len(node.input) or _names(first) != _names(node):
+    elif len(first.input) != len(node.input) or attributes_of(first).keys() != attributes_of(node).keys():
         edit.note(f"{by}, from opset {opset} to {edit.opset}")
 
 
@@ -425,10 +424,8 @@ def bodies() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not plain_domain(schema.domain):
             each: Any = schema  # the package's stubs lack attributes
-            found[each.name] |= {
-                *each.function_opset_versions,
-                *each.context_dependent_function_opset_versions,
-            }
+            found[each.name].update(each.function_opset_versions)
+            found[each.name].update(each.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
@@ -465,7 +462,8 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     """
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
-    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    given = attributes_of(call)
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
     call.attribute.extend([default for default in defaults if default.name])
     types = [_info(name, name, edit).type for name in node.input]
     function = _function_of(schema, version, call, types)
@@ -565,10 +563,6 @@ def _splice(
             elif attribute.type == AttributeProto.GRAPH:
                 rename(attribute.g, {**original}, edit.new_name("body") + "/")
         add(edit, new)
-
-
-def _names(node: NodeProto) -> set[str]:
-    return {attribute.name for attribute in node.attribute}
 
 
 def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -214,20 +215,17 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
     readable = readable if told else source  # the copy is not kept for nothing
     error = readable.fault_of_ours
     new, changes, left = _repaired(readable, slopes)
-    if (breach := _breach_of_a_call(new)) is not None:
-        copy = readable.copy()
-        if copied := separate(copy):
-            new, changes, left = _repaired(copy, slopes)
-            changes = [*copied, *changes]
-            breach = _breach_of_a_call(new)
-        if breach is not None and all(each.valid for each in left):
-            left = [*left, _left(new.file, breach.node, breach.message)]
-    left = [*left, *of_later_opsets(new)]
-    changes = [*told, *changes]
+    breach = _breach_of_a_call(new)
+    if breach is not None and (copied := separate(copy := readable.copy())):
+        new, changes, left = _repaired(copy, slopes)
+        changes, breach = [*copied, *changes], _breach_of_a_call(new)
+    if breach is not None and all(each.valid for each in left):
+        left = [*left, _left(new.file, breach.node, breach.message)]
+    left, changes = [*left, *of_later_opsets(new)], [*told, *changes]
     if not changes and not left:
         if error is not None:
             raise error
-        left = [replace(each, kind="doubtful") for each in _refused(new)]
+        left = _refused(new, valid=True)
     return new, changes, left
 
 
@@ -239,14 +237,12 @@ def _correct_inputs(model: Onnx) -> list[Change]:
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
-            was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
-            as_held = kind.elem_type, agree(was.shape, () if tensor is None else tuple(tensor.dims))
-            if tensor is not None and as_held != (tensor.data_type, True):
+            was, kind, tensor = declared(info, file), info.type.tensor_type.elem_type, weights.get(info.name)
+            if tensor and not (kind == tensor.data_type and agree(was.shape, tuple(tensor.dims))):
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
                 said = f"{printable(info.name)!r}, declared as {was}, is a weight"
                 changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
-                continue
-            for dim in (dim for dim in kind.shape.dim if dim.dim_value < 0):
+            for dim in (dim for dim in info.type.tensor_type.shape.dim if dim.dim_value < 0):
                 unknown.setdefault(repr(printable(info.name)))
                 dim.Clear()
     if unknown:
@@ -261,12 +257,10 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
-            for attribute in [*node.attribute] if is_norm else ():
-                is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
-                if attribute.name == "spatial" and is_per_channel:
-                    said = f"spatial={attribute.i} is dropped: {_CHANNELS}"
-                    changes.append(Change(label(node, index, ""), said))
-                    node.attribute.remove(attribute)
+            given = next((a for a in node.attribute if is_norm and a.name == "spatial"), None)
+            if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
+                changes.append(Change(label(node, index, ""), f"spatial={given.i} is dropped: {_CHANNELS}"))
+                node.attribute.remove(given)
     return changes
 
 
@@ -298,7 +292,8 @@ def _repaired(
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
+    mend = Pass("repair", partial(_mend, mender, returned), may_leave=True)
+    mended = run_passes([mend], walk, {"repair": file})
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
         names = sorted({n.name or known.label(n) for n, known in prelus})
@@ -325,9 +320,8 @@ def _repaired(
     return new, [*unreached, *changes], left
 
 
-def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
+def _mend(mender: Mender, returned: set[str | None], walk: Walk, _: str) -> None:
     """Mend each Pow and PRelu, and what converters to float16 and old layers leave wrong beside them."""
-    mender, returned = given
     _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
@@ -337,9 +331,6 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
         mender.slopes = "channel"
         mender.doubtful.clear()
         walk.rewrite_all(is_ours, mender.mend)
-
-
-_REPAIR = Pass("repair", _mend, may_leave=True)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -498,12 +489,13 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
     return None
 
 
-def _refused(model: Onnx) -> list[Left]:
+def _refused(model: Onnx, *, valid: bool = False) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model.proto)
     if found is None or is_harmless(found, model.proto):
         return []
-    return [_left(model.file, found.node, f"the onnx package's checker refuses it: {found.reason}")]
+    why = f"the onnx package's checker refuses it: {found.reason}"
+    return [_left(model.file, found.node, why, valid=valid)]
 
 
 def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:

@@ -59,23 +59,18 @@ class Walk(Onnx):
         self.made: set[str] = set()
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
 
-    @property
-    def owners(self) -> Iterator[tuple[Owner, int]]:
-        """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
-        return owners_of(self.proto)
-
     def told(self) -> list[Change]:
         """Return the changes since the last call."""
         changes, self.changes = self.changes, []
         return changes
 
     def rewrite_all(self, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite nodes of all :attr:`owners`, each in its opset, as :meth:`rewrite` does it."""
-        for owner, opset in self.owners:
+        """Rewrite nodes of the functions and of the graph, each in its opset, as :meth:`rewrite` does it."""
+        for owner, opset in owners_of(self.proto):
             self.rewrite(owner, opset, wanted, rewrite, where)
 
     def rewrite(self, owner: Owner, opset: int, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in one of :attr:`owners` and its subgraphs.
+        """Rewrite the nodes of ONNX's own domain that are wanted, in a function or the graph, and its subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
         no form for it. Such a node is noted in :attr:`refused` and left alone from then on.
@@ -189,13 +184,10 @@ def _drop(parts: Any, useless: set[str]) -> None:
 
 
 def check_clauses(model: Onnx) -> list[Change]:
-    """Refuse a model if a Pow or PRelu breaks a clause of its version, also in subgraphs and functions.
-
-    Returns:
-        A notice for each slope that only fits some sizes of X.
+    """Return a notice for each slope that only fits some sizes of X, also in subgraphs and functions.
 
     Raises:
-        ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
+        ModelError: a Pow or PRelu breaks a clause of its version, by the types and shapes that are known.
     """
     doubts: list[Change] = []
     for scope in model.scopes():
