@@ -173,15 +173,13 @@ class Editor:
 
     def type_of(self, name: str) -> str:
         """Return the type of a value; raises NoExactForm where it is not known."""
-        kind = self.value(name).type
-        if kind is None:
+        if (kind := self.value(name).type) is None:
             raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
 
     def shape_of(self, name: str, why: str) -> tuple[Dim, ...]:
         """Return the shape of a value; raises NoExactForm with a reason where it is not known."""
-        shape = self.value(name).shape
-        if shape is None:
+        if (shape := self.value(name).shape) is None:
             raise NoExactForm(why)
         return shape
 
@@ -261,18 +259,14 @@ def remade(
 _MOST_COPIES = 256  # limit on the repetitions of a value along a dim, all of them inputs of one Concat
 
 # The most bits that a value of a type has. A type with at least as many holds each of these values.
-# fmt: off
-SIGNIFICANT = {
-    "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
-    "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
-}
-# fmt: on
+SIGNIFICANT = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32}
+SIGNIFICANT |= {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
+def from_legacy(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
     if len(node.input) < 2:
         raise NoExactForm(f"{node.op_type} takes 2 inputs")
@@ -292,7 +286,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
     return edit.unsqueeze(y_name, range(own, rank - axis % rank))
 
 
-def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
+def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
     """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and the attributes for it."""
     x, y = edit.value(x_name), edit.value(y_name)
     if x.shape is not None and x.shape == y.shape and None not in x.shape:
@@ -334,18 +328,16 @@ def _is_open(dims: tuple[Dim, Dim]) -> bool:
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
     """Return a value repeated along a dim that is 1."""
-    value = edit.value(name)
-    assert value.shape is not None
+    shape, array = edit.shape_of(name, ""), edit.array(name)
     if not isinstance(times, int):
         raise NoExactForm(f"{which} would have to be repeated {times or '?'} times, not known until it runs")
     if times > _MOST_COPIES or not times:
         raise NoExactForm(f"opset 6 can't broadcast {which} here, and it would be repeated {times} times")
-    shape = (*value.shape[:axis], times, *value.shape[axis + 1 :])
-    array = edit.array(name)
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")
-    return edit.add("Concat", [name] * times, replace(value, shape=shape), axis=axis)
+    result = replace(edit.value(name), shape=(*shape[:axis], times, *shape[axis + 1 :]))
+    return edit.add("Concat", [name] * times, result, axis=axis)
 
 
 def is_one(value: Value) -> bool:

@@ -7,6 +7,7 @@ choices. A rule that could change a value says so in its line.
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto
@@ -16,10 +17,10 @@ from halfulp.conversion.editor import (
     NoExactForm,
     Terms,
     exactly_as,
+    from_legacy,
     holds,
-    legacy_form,
-    legacy_operand,
     settle,
+    to_legacy,
 )
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
@@ -89,8 +90,6 @@ class Mender:
             self.opset = max(self.opset, int(row.version))
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
-    # --- types ------------------------------------------------------------------------------------
-
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = map(edit.type_of, node.input)
@@ -136,8 +135,6 @@ class Mender:
                 edit.note(f"{why}stays unchanged in opset {opset}, {first}")
                 return row
         return None
-
-    # --- slopes -----------------------------------------------------------------------------------
 
     def _axis(self, node: NodeProto, row: OpVersion, given: int | None, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
@@ -237,7 +234,7 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     elif legacy:  # Y goes where axis puts it by the rules before opset 7
         y = node.input[1]
         try:
-            y = legacy_operand(node, {**legacy, "broadcast": 1}, edit)
+            y = from_legacy(node, {**legacy, "broadcast": 1}, edit)
         except HalfulpError as error:  # its shape may be right by NumPy's rules
             if isinstance(error, NoExactForm):
                 raise
@@ -322,28 +319,26 @@ def _may_be(size: int, dim: Dim) -> bool:
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes do not fit."""
     x, y = (edit.value(name) for name in node.input)
-    given = attributes_of(node)
-    if x.shape is None or y.shape is None or row.broadcasting.fits(x.shape, y.shape, given):
+    if x.shape is None or y.shape is None or row.broadcasting.fits(x.shape, y.shape, attributes_of(node)):
         return
-    tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
-    if "axis" not in given:
+    given = {a.name: a.i for a in node.attribute}
+    attributes: dict[str, Any] = {**given, "broadcast": 1}  # aligned at the last dims, as everywhere else
+    fits, axes = row.broadcasting.fits(x.shape, y.shape, attributes), list[int]()
+    if not fits and "axis" not in given:
         starts = range(len(x.shape) - len(y.shape) + 1)
-        fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
-        tried += [{**tried[0], "axis": axis} for axis in fits]
-    fitting = [attributes for attributes in tried if row.broadcasting.fits(x.shape, y.shape, attributes)]
-    if fitting and "axis" not in fitting[0]:
-        fitting = fitting[:1]  # aligned at the last dims, as everywhere else
-    if len(fitting) > 1:
-        axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
-        raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
-    if fitting:
-        attributes = fitting[0]
+        axes = [axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape]
+    if len(axes) > 1:
+        places = " or ".join(f"axis={axis}" for axis in axes)
+        raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {places}, and nothing says which is meant")
+    if fits or axes:
+        if axes:
+            attributes["axis"] = axes[0]
         added = " and ".join(f"{name}={attributes[name]}" for name in attributes if name not in given)
         edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
     elif not NUMPY.fits(x.shape, y.shape):
         return
     else:
-        node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
+        node.input[0], node.input[1], attributes = to_legacy(node.input[0], node.input[1], edit)
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())

@@ -206,10 +206,9 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    def is_wanted(node: NodeProto) -> bool:
-        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
-
-    walk.rewrite(owner, there, is_wanted, rewrite)
+    walk.rewrite(
+        owner, there, lambda n: changes(n.op_type, here, there) and (wanted is None or wanted(n)), rewrite
+    )
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
@@ -310,10 +309,10 @@ def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
 def check_values(node: NodeProto, opset: int, to: int) -> None:
     """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
     for attribute in node.attribute if to < opset else ():
-        newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
         value, name = attribute.s.decode(errors="replace"), attribute.name
-        known = (each.attributes for each in (newer, older) if each and name in each.attributes)
-        if [value in attributes[name].description for attributes in known] == [True, False]:
+        schemas = (schema_in_force("", node.op_type, version) for version in (opset, to))
+        texts = [each.attributes[name].description for each in schemas if each and name in each.attributes]
+        if [value in text for text in texts] == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -358,13 +357,9 @@ def check_types(node: NodeProto, edit: Editor) -> None:
 def _why_not_taken(
     op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
 ) -> str | None:
-    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first one.
-
-    The result is None if it takes them.
-    """
+    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
-    assert here is not None
-    assert newer is not None
+    assert here is not None is not newer
     equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for place, given in enumerate(types):
         is_input = place < inputs

@@ -334,7 +334,7 @@ def _mend(mender: Mender, returned: set[str | None], walk: Walk, _: str) -> None
 
 
 def _mend_layers(walk: Walk) -> None:
-    """Write out what layers of MXNet and Caffe do: a Gemm flattens X for its weights, numbers may be of channels."""
+    """Write out what layers of MXNet and Caffe do: Gemm flattens X for its weights, BatchNormalization is spatial."""
 
     def mend(node: NodeProto, edit: Editor) -> None:
         attributes, x, w = attributes_of(node), *(edit.value(name) for name in node.input[:2])

@@ -11,15 +11,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    exactly_as,
-    legacy_form,
-    legacy_operand,
-    remade,
-    settle,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_legacy, remade, settle, to_legacy
 from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
@@ -35,7 +27,9 @@ _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
 
 
-STEPS: dict[tuple[str, int, int], Step] = {}
+STEPS: dict[tuple[str, int, int], Step] = {
+    ("PRelu", 5, 6): lambda node, edit: remade(node, drop={"consumed_inputs"}),
+}
 """The steps by operator, the node's version, and the version that it is converted to."""
 
 
@@ -57,7 +51,7 @@ def step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
 def _to_numpy(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Return the node in the form of opset 7, with Y unsqueezed to the dims that ``axis`` gives."""
     attributes = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
-    y = legacy_operand(node, attributes, edit)
+    y = from_legacy(node, attributes, edit)
     if y != node.input[1]:
         edit.note(f"Y is unsqueezed to {edit.value(y)}, where axis={attributes['axis']} puts it")
     return remade(node, [node.input[0], y], attributes)
@@ -66,7 +60,7 @@ def _to_numpy(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(7, 6, *_BROADCASTING)
 def _to_legacy(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Return the node in the form of opset 6: shapes equal, or Y a contiguous run of X's dims."""
-    x, y, attributes = legacy_form(node.input[0], node.input[1], edit)
+    x, y, attributes = to_legacy(node.input[0], node.input[1], edit)
     if attributes:
         edit.note("broadcasts by " + " ".join(f"{name}={value}" for name, value in attributes.items()))
     return remade(node, [x, y], **attributes)
@@ -133,9 +127,6 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
 
 
 # --- PRelu ----------------------------------------------------------------------------------------
-
-
-STEPS["PRelu", 5, 6] = lambda node, edit: remade(node, drop={"consumed_inputs"})
 
 
 @step(6, 7, "PRelu")
@@ -296,9 +287,8 @@ def _split_18_17(node: NodeProto, edit: Editor) -> NodeProto | None:
         raise _before(edit, "the sizes of Split's parts are given, and the dim's size is not known")
     chunk = -(-size // len(node.output))
     sizes = [min(chunk, max(size - chunk * part, 0)) for part in range(len(node.output))]
-    new = remade(node, node.input[:1], {"num_outputs"})
-    new.input.append(edit.constant(np.array(sizes, np.int64), "split"))
-    return new
+    split = edit.constant(np.array(sizes, np.int64), "split")
+    return remade(node, [node.input[0], split], {"num_outputs"})
 
 
 @step(11, 10, "Gather", "Slice", "Split", "Squeeze")
@@ -314,8 +304,8 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 
 @step(11, 10, "Pad")
 def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
-    constants = {"value": 0.0, **_constants(node, edit, "pads", "value", numbers={"value"})}
-    return remade(node, node.input[:1], **constants)
+    constants = _constants(node, edit, "pads", "value", numbers={"value"})
+    return remade(node, node.input[:1], **{**constants, "value": constants.get("value", 0.0)})
 
 
 @step(10, 9, "Slice")
