@@ -7,18 +7,16 @@ it. A subclass of ndarray wraps the result (masked arrays, memory maps). A libra
 
 import sys
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
-from halfulp.types import TYPES, to_odd
 
 Array = NDArray[Any]
 Number = int | float
-
-_LONGEST = 80  # characters of an element that an error shows
 
 
 class Ufunc:
@@ -29,16 +27,12 @@ class Ufunc:
     """
 
     nin, nout, nargs, ntypes = 2, 1, 3, 0
-    signature = None
-    identity = None
+    signature = identity = None
     types: tuple[str, ...] = ()
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.__name__ = f"halfulp_{function.__name__}"
-        self.__module__ = function.__module__
-        self.__qualname__ = name
-        self.__doc__ = function.__doc__
+        update_wrapper(self, function)
+        self.function, self.__name__, self.__qualname__ = function, f"halfulp_{function.__name__}", name
 
     def __call__(self, x: Any, y: Any, /, out: Any = None, dtype: Any = None, **keywords: Any) -> Any:
         if dtype is not None:  # Polars names the type of its memory for the result
@@ -64,8 +58,8 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     result = _of_frames(ufunc, x, y) if out is None else None
     if result is not None:
         return result
-    for frame in filter(is_frame, (x, y)):
-        check_frame(frame)
+    check_frame(x)
+    check_frame(y)
     overriding = _overriding((x, y, out))
     keywords = {} if out is None else {"out": (out,)}
     for operand in overriding:
@@ -101,8 +95,7 @@ def is_frame(operand: Any) -> bool:
 
     Its ``__array_ufunc__`` combines the columns into one array, and turns a number into an array with a type.
     """
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(operand, pandas.DataFrame)
+    return isinstance(operand, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
 def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
@@ -133,18 +126,17 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
         if isinstance(key, int):
             parts.append(ufunc(x.iloc[:, key], y.iloc[:, key]).rename(key))
         else:
-            base, exponent = (np.asarray(a if len(groups) == 1 else a.iloc[:, places]) for a in (x, y))
-            parts.append(x._constructor(ufunc(base, exponent), index=x.index, columns=places, copy=False))
-    result = (
-        sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)
-    )  # in the order of the places
+            chosen = slice(None) if len(groups) == 1 else places  # a slice takes no copy
+            powers = ufunc(np.asarray(x.iloc[:, chosen]), np.asarray(y.iloc[:, chosen]))
+            parts.append(x._constructor(powers, index=x.index, columns=places, copy=False))
+    result = sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)  # by their places
     result.columns = x.columns
     return result.__finalize__(x)
 
 
-def check_frame(frame: Any) -> None:
+def check_frame(operand: Any) -> None:
     """Refuse a pandas DataFrame with columns of several types, which pandas would convert to one."""
-    types = sorted({str(dtype) for dtype in frame.dtypes})
+    types = sorted({str(dtype) for dtype in operand.dtypes}) if is_frame(operand) else []
     if len(types) > 1:
         raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
 
@@ -209,20 +201,20 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
     A tensor whose elements are not in its memory, or whose gradients would be lost, is refused.
     """
     kind = type(tensor)
-    if (refusal := tensor_refusal(tensor, torch)) is not None:
-        raise HalfulpError(refusal)
-    if tensor.device.type == "meta":
-        raise HalfulpError("a tensor on the meta device: it has no elements")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        rule = "halfulp.integrations.torch takes such tensors"
-        raise HalfulpError(f"a tensor in a torch.func transform: {rule}")
-    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+    if refusal := tensor_refusal(tensor, torch):
+        pass
+    elif tensor.device.type == "meta":
+        refusal = "a tensor on the meta device: it has no elements"
+    elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        refusal = "a tensor in a torch.func transform: halfulp.integrations.torch takes such tensors"
+    elif kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         rule = "this subclass of torch.Tensor does not keep its elements in its own memory"
-        hint = "pass a plain tensor, or call halfulp.integrations.torch"
-        raise HalfulpError(f"a {kind.__name__}: {rule}; {hint}")
-    if tensor.requires_grad and torch.is_grad_enabled():
+        refusal = f"a {kind.__name__}: {rule}; pass a plain tensor, or call halfulp.integrations.torch"
+    elif tensor.requires_grad and torch.is_grad_enabled():
         hint = "call halfulp.integrations.torch.pow or .prelu, which have derivatives; x.detach() drops them"
-        raise HalfulpError(f"a tensor that requires gradients: {hint}")
+        refusal = f"a tensor that requires gradients: {hint}"
+    if refusal:
+        raise HalfulpError(refusal)
     if tensor.requires_grad:
         tensor = tensor.detach()
     # A ZeroTensor has no memory; its copy has.
@@ -257,23 +249,16 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
     type, or a scalar if the result has no axes.
     """
     operands = (x, y)
-    subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]
-    if out is not None:
-        subclassed = [out] if type(out) is not np.ndarray else []
-    if subclassed:
+    takers = operands if out is None else (out,)
+    if subclassed := [a for a in takers if isinstance(a, np.ndarray) and type(a) is not np.ndarray]:
         chosen = max(subclassed, key=lambda a: a.__array_priority__)
         # Masked arrays look their ufunc up in a table: with np.power they join the operands' masks, and no more.
         return chosen.__array_wrap__(result, (np.power, operands, 0), False)
     if out is not None:
         return out
-    for operand in operands:
-        if is_foreign(operand):
-            return to_foreign(operand, result)
-    return result[()] if result.ndim == 0 else result
-
-
-def to_foreign(like: Any, result: Array) -> Any:
-    """Return the result as an array of another library, or unchanged if that would change its type."""
+    like = next(filter(is_foreign, operands), None)
+    if like is None:
+        return result[()] if result.ndim == 0 else result
     if hasattr(type(like), "__array_namespace__"):
         namespace = like.__array_namespace__()
     else:
@@ -298,12 +283,13 @@ def as_array(operand: Any) -> Array:
     """Return an operand as a plain ndarray, without a copy if it is an array, or refuse it."""
     if type(operand) is np.ndarray:
         return operand
+    name = type(operand).__name__
+    kind = f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
     if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
-        raise HalfulpError(f"{_kind(operand)}: it is not dense; pass x.todense()")
-    if is_frame(operand):
-        check_frame(operand)
+        raise HalfulpError(f"{kind}: it is not dense; pass x.todense()")
+    check_frame(operand)
     if _has_missing_values(operand):
-        raise HalfulpError(f"{_kind(operand)}: it has missing values (pandas.NA); pass x.fillna(value)")
+        raise HalfulpError(f"{kind}: it has missing values (pandas.NA); pass x.fillna(value)")
     try:
         array = from_foreign(operand) if is_foreign(operand) else np.asanyarray(operand)
     except HalfulpError:
@@ -327,10 +313,8 @@ def not_numbers(operand: Number | Array) -> str:
     return _WITHOUT_POWERS.get(dtype.kind, "").format(dtype.name)
 
 
-_DATES = "dates or times ({}), which have no powers; .astype('int64') counts their units"
 _WITHOUT_POWERS = {
-    "m": _DATES,
-    "M": _DATES,
+    **dict.fromkeys("mM", "dates or times ({}), which have no powers; .astype('int64') counts their units"),
     "c": "complex ({}); np.power has complex powers",
     "b": "of type bool; pass .astype('int8'), or call hu.float_power",
 }
@@ -349,14 +333,9 @@ def _not_numbers_of_objects(operand: Array) -> str:
     if operand.ndim == 0 and hasattr(first, "__float__"):
         return f"of type {type(first).__name__}; pass float(value)"
     if operand.ndim == 0:
-        return f"not a number: {first!r}"[:_LONGEST]
+        return f"not a number: {first!r}"[:80]
     what = "text" if operand.dtype.kind in "UST" else "Python objects"
-    return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"
-
-
-def _kind(operand: Any) -> str:
-    name = type(operand).__name__
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    return f"an array of {what} (the first: {repr(first)[:80]}); convert it, for instance by .astype(float)"
 
 
 def _has_missing_values(operand: Any) -> bool:
@@ -382,24 +361,13 @@ def without_mask(operand: Any) -> Any:
     return operand.view(np.ndarray) if is_masked else operand
 
 
-def hidden_elements(operand: Any) -> Any:
-    """Return where a masked array, or pandas' array of integers or floats, hides elements; False if it hides none."""
-    if is_missing_array(operand):
-        return operand.isna()
-    return np.ma.getmaskarray(operand) if isinstance(operand, np.ndarray) and is_masked(operand) else False
-
-
-def all_elements(operand: Any) -> Any:
-    """Return an operand without its mask; elements of pandas' arrays that are missing are 1."""
-    if is_missing_array(operand):
-        return operand.to_numpy(operand.dtype.numpy_dtype, na_value=1)
-    return without_mask(operand)
-
-
-def is_missing_array(operand: Any) -> bool:
-    """Whether an operand is one of pandas' arrays of numbers that may lack some."""
+def hidden_elements(operand: Any) -> tuple[Any, Any]:
+    """Return an operand without its mask, and where that hides elements, or False. Elements that pandas lacks are 1."""
     arrays = getattr(sys.modules.get("pandas"), "arrays", None)
-    return arrays is not None and isinstance(operand, arrays.IntegerArray | arrays.FloatingArray)
+    if arrays is not None and isinstance(operand, arrays.IntegerArray | arrays.FloatingArray):
+        return operand.to_numpy(operand.dtype.numpy_dtype, na_value=1), operand.isna()
+    hides = np.ma.getmaskarray(operand) if isinstance(operand, np.ndarray) and is_masked(operand) else False
+    return without_mask(operand), hides
 
 
 def exponent_array(number: Number) -> Array:
@@ -416,49 +384,3 @@ def exponent_array(number: Number) -> Array:
     if number > 0:
         return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
     return np.array(-(2**63) + number % 2, np.int64)
-
-
-def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array | None:
-    """Return a Python number as a 0-d array of a type; None if it does not fit.
-
-    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
-    """
-    row = TYPES.get(dtype.name)
-    if row is None:
-        return np.array(number)  # the clause on types refuses the other operand
-    if row.kind != "float":
-        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
-        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
-            return None
-        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
-    with np.errstate(all="ignore"):
-        try:
-            value = np.float64(number)
-        except OverflowError:
-            return None
-        # Every step but the last rounds to odd, so that the result is as if rounded once.
-        if dtype != np.float64:
-            value = to_odd(value, number)
-        # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
-        if row.dtype.isbuiltin != 1:
-            value = to_odd(np.float32(value), value)
-        converted = np.array(value).astype(dtype)
-        same = converted.astype(np.float64).item() == number or number != number
-    return converted if same or not exactly else None
-
-
-def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
-    """Whether results can be written to ``out`` element by element while an operand is read.
-
-    They can if the two share no memory, or are the same elements in the same order.
-    """
-    if not np.may_share_memory(out, operand):
-        return True
-    places = [(a.__array_interface__["data"][0], a.shape, a.strides, a.itemsize) for a in (out, operand)]
-    if places[0] == places[1]:
-        return True
-    try:
-        # NumPy's stubs know only the two named bounds on the work.
-        return not np.shares_memory(out, operand, max_work=1000)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return False

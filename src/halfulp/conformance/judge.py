@@ -16,8 +16,17 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_of
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import TYPES, codes, element_type, float_type, integer_range, is_float, is_nan, ranks
+from halfulp.types import (
+    TYPES,
+    codes,
+    element_type,
+    float_type,
+    integer_range,
+    is_float,
+    is_nan,
+    ranks,
+    tensor_type,
+)
 
 Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"

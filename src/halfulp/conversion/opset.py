@@ -22,9 +22,9 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
-from halfulp.conversion.norms import VARIANCES
-from halfulp.conversion.passes import OLDEST_IR, Pass, lower, refuse, run_passes
+from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
+from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS, step
 from halfulp.conversion.walk import Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
@@ -88,10 +88,6 @@ def expand_operators(walk: Walk, named: str) -> None:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-OPSET = (Pass("opset", to_opset), Pass("opset", lower))
-EXPAND = Pass("expand", expand_operators)
-
-
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
     """Write nodes of an operator as its function body in a version."""
     for node in nodes:
@@ -145,7 +141,7 @@ def inline(model: Onnx) -> list[Change]:
     if opsets and default_opset(proto.opset_import) is None:
         _set_opset(proto, max(opsets))
     if opsets - {default_opset(proto.opset_import)}:
-        changes += run_passes([Pass("opset", to_opset)], Walk(model), {"opset": opset_of(model)})
+        changes += run_passes(Walk(model), (to_opset, opset_of(model)))
     proto.CopyFrom(inlined(proto, model.file))
     return [*changes, Change(model.file, "its functions are inlined")]
 

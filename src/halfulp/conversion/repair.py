@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -21,7 +20,6 @@ from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.passes import (
-    Pass,
     by_nodes,
     correct_declarations,
     is_harmless,
@@ -49,13 +47,12 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.checks import Checks, label, port_at, ports
+from halfulp.models.onnx.checks import check_text, label, port_at, ports
 from halfulp.models.onnx.infer import Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     attributes_of,
     default_opset,
-    every_name,
     every_node,
     graphs,
     is_ours,
@@ -232,7 +229,7 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
 def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
-    Checks(file, proto.ir_version).text(every_name(proto))
+    check_text(proto, file)
     changes, unknown = raise_for_weights(model), dict[str, None]()
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -292,8 +289,7 @@ def _repaired(
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mend = Pass("repair", partial(_mend, mender, returned), may_leave=True)
-    mended = run_passes([mend], walk, {"repair": file})
+    mended = run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
         names = sorted({n.name or known.label(n) for n, known in prelus})
@@ -303,7 +299,7 @@ def _repaired(
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
-            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": opset})
+            run_passes(Walk(new), (to_opset, opset))
         except UnsupportedError:
             return _repaired(source, slopes, may_raise=False)
         mended.append(Change(file, f"becomes one of opset {opset}"))
@@ -320,8 +316,9 @@ def _repaired(
     return new, [*unreached, *changes], left
 
 
-def _mend(mender: Mender, returned: set[str | None], walk: Walk, _: str) -> None:
+def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
     """Mend each Pow and PRelu, and what converters to float16 and old layers leave wrong beside them."""
+    mender, returned = given
     _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
@@ -615,7 +612,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
         inputs, told = feed.made(new, run)
         outputs = run(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), engine, failure=error.line)
+        return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"
     if changes:

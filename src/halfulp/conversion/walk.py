@@ -26,7 +26,7 @@ from halfulp.models.onnx.walk import (
     value_names,
 )
 from halfulp.specs import OpVersion, in_force
-from halfulp.specs.tensor import Shape, TensorType
+from halfulp.types import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
@@ -156,14 +156,14 @@ def separate(model: Onnx) -> list[Change]:
         for function in [*proto.functions]:
             if not any(map(is_ours, every_node(function, *reached(proto, function)))):
                 continue
-            for calls in types.kinds(function)[1:]:
+            for _, calls in types.kinds(function)[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
                 names.add(name := unused(function.name, names))
                 proto.functions.add().CopyFrom(function)
                 proto.functions[-1].name = name
                 for call in calls:
-                    call.node.op_type = name
+                    call.op_type = name
                 said = f"the function {printable(function.name)} is copied as {printable(name)}"
                 changes.append(Change(model.file, f"{said} for calls with other types or shapes"))
     return changes
