@@ -194,7 +194,7 @@ def check_clauses(model: Onnx) -> list[Change]:
         for node in filter(is_ours, scope.owner.node):
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
-                    raise error.with_hint(REPAIR)
+                    raise SpecError(error.clause, error.message, **error.shown, run=REPAIR)
             if node.op_type == "PRelu" and len(node.input) == 2:
                 x, slope = (scope.value(name).shape for name in node.input)
                 if needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope):
