@@ -1,7 +1,7 @@
 """``halfulp audit``: how runtimes compute a model's nodes, which faults these have, and how to fix them."""
 
 from pathlib import Path
-from typing import Annotated, Unpack
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -9,12 +9,10 @@ from typer import Argument, Option
 from halfulp.cli import shared
 from halfulp.errors import HalfulpError, in_shell
 from halfulp.measured import GRADES
-from halfulp.options import AuditOptions, takes
 
 _WIDEST = 110  # longer lines are harder to read
 
 
-@takes(AuditOptions, Option)
 def audit(
     model: Annotated[
         Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them.")
@@ -34,6 +32,12 @@ def audit(
     ] = None,
     inputs: shared.Inputs = None,
     *,
+    samples: Annotated[
+        int,
+        Option(
+            rich_help_panel="Data", metavar="N", min=0, help="Make up N sets of inputs if there is no data."
+        ),
+    ] = 0,
     blocklist: Annotated[
         str | None,
         shared.OUTPUT(
@@ -47,7 +51,6 @@ def audit(
     json: shared.Json = None,
     force: shared.Force = False,
     fail_on: shared.FailOn = "support",
-    **options: Unpack[AuditOptions],
 ) -> None:
     """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
 
@@ -62,7 +65,7 @@ def audit(
     shared.check_writable(
         json, html, read=[model, *shared.files_of(inputs), *map(Path, targets or [])], force=force
     )
-    if blocklist is not None and not (inputs or options["samples"]):
+    if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         expected = f"--input NAME=FILE, or made-up data: {way_out}"
         raise HalfulpError("--blocklist is about data", expected=expected)
@@ -71,12 +74,14 @@ def audit(
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     files, dims = shared.parted(inputs)
-    if dims and not options["samples"]:
+    if dims and not samples:
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = shared.samples(shared.declared_inputs(model), files) if files else None
     with shared.working() as progress:
-        report = audit_model(model, targets or None, inputs=arrays, dims=dims, progress=progress, **options)
+        report = audit_model(
+            model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=progress
+        )
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return

@@ -412,12 +412,11 @@ def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> b
     if change is None or show(found) != show(right):
         return False
     differs = change.differs or ""
+    if right.dtype.kind in "iu" and WRAPS in differs:
+        is_lost = np.isin(right, [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max])
+        return bool(np.all((found == right) | is_lost))
     if right.dtype.name not in FLOATS:
-        ends: list[int] = []
-        if right.dtype.kind in "iu":
-            ends = [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max]
-        is_lost = np.isin(right, ends)
-        return WRAPS in differs and bool(np.all((found == right) | is_lost))
+        return False
     info = ml_dtypes.finfo(right.dtype)  # type: ignore[no-untyped-call]
     a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
