@@ -39,7 +39,7 @@ from halfulp.models.onnx.walk import every_node, graphs, is_ours, plain_domain, 
 from halfulp.models.run.report import vacuous
 
 
-@dataclass(frozen=True)
+@dataclass
 class Network:
     """A network in OpenVINO's form.
 
@@ -49,7 +49,7 @@ class Network:
     """
 
     file: str
-    model: Any = field(repr=False)
+    model: Any = field(default=None, repr=False)
 
     def save(self, path: Path) -> None:
         """Write the .xml and the .bin beside it, both or none."""
@@ -141,27 +141,23 @@ def as_read(model: Onnx) -> Network:
 
 
 def _read(model: Onnx) -> Network:
-    core, proto, file = openvino().Core(), model.proto, model.file
+    core, proto, network = openvino().Core(), model.proto, Network(model.file)
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
 
-    locations = set(external_data(proto))
     try:
-        if not locations:
-            return Network(file, core.read_model(proto.SerializeToString()))
-        weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
-        with ExitStack() as on_failure:
-            on_failure.callback(shutil.rmtree, weights)
+        source: Any = proto.SerializeToString()
+        if locations := set(external_data(proto)):
+            weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
+            # OpenVINO reads them as late as it can.
+            weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
             for location in locations:
                 link(inside(model.folder, location, "external data").resolve(), weights / location)
-            path = weights / "model.onnx"
-            path.write_bytes(proto.SerializeToString())
-            network = Network(file, core.read_model(path))
-            on_failure.pop_all()
-        # OpenVINO reads them as late as it can.
-        weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
-        return network
+            (weights / "model.onnx").write_bytes(source)
+            source = weights / "model.onnx"
+        network.model = core.read_model(source)
     except (RuntimeError, ValueError) as error:  # of no class of its own
-        raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+        raise UnsupportedError(f"{model.file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+    return network
 
 
 def _outputs(model: Any) -> Iterator[Any]:

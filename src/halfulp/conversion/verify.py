@@ -21,7 +21,7 @@ from halfulp.conversion.editor import WRAPS, Change
 from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import Fit, fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
@@ -288,7 +288,7 @@ def _on(
 
 def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs: Mapping[str, Any]) -> str:
     """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
-    makers = {name: node for node in after.proto.graph.node for name in node.output if name}
+    makers = {name: node for node in after.graph.nodes for name in node.outputs if name}
     held = before.graph.held
     pairs: dict[str, Node] = {}
     for node in before.graph.nodes:
@@ -347,13 +347,13 @@ def _run_once(model: Onnx, inputs: Mapping[str, Any]) -> dict[str, Array]:
     return {name: value.copy() for name, value in run(inputs).items() if isinstance(value, np.ndarray)}
 
 
-def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, NodeProto]) -> list[str]:
+def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, Node]) -> list[str]:
     """Return tensors, and the nearest ones upstream in the new model that the old model has, too."""
     found, seen, todo = dict.fromkeys(names), set[str](), [makers[name] for name in names]
     while todo:
         node = todo.pop()
-        seen.update(node.output)
-        for name in (*node.input, *(name for _, graph in subgraphs(node) for name in read_names(graph))):
+        seen.update(node.outputs)
+        for name in sorted(node.reads):
             if name in kept:
                 found.setdefault(name)
             elif name in makers and name not in seen:
