@@ -72,7 +72,7 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
             it keeps, or has another meaning after its reader.
     """
     openvino()
-    changes = inline(model)
+    changes = _dropped(model) + inline(model)
     passes = (*TARGET, lambda walk, _: walk.rewrite_all(is_ours, _as_layers))
     changes += run_passes(Walk(model), *((each, "openvino") for each in passes))
     _declare(model)
@@ -87,7 +87,7 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
     return network, changes
 
 
-def dropped_metadata(source: Onnx) -> list[Change]:
+def _dropped(source: Onnx) -> list[Change]:
     """Return a line for each part of a model that is lost in OpenVINO's IR."""
     model = source.proto
     fields = ("producer_name", "domain", "model_version", "doc_string")

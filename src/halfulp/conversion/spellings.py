@@ -168,7 +168,6 @@ _WHERE = "Where(Less(x, 0), Mul(slope, x), x)"
 _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
 
-
 _expand = partial(Rule, "PRelu(x, slope)")
 _IN_SUM = (in_rank, may_be_infinite)
 _PER_CHANNEL = _SUM.format("slope, axis=axis, broadcast=broadcast")
@@ -212,7 +211,6 @@ def why_prelu_stays(node: NodeProto, edit: Editor) -> None:
 # --- Pow ------------------------------------------------------------------------------------------
 
 _MOST = 16  # larger exponents are not expanded into products
-_MOST_APPROXIMATELY = 1024  # by --pow logarithms
 MOST_OF_INTEGERS = 64  # where the opset has no Pow for them
 _UFUNCS = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
@@ -367,7 +365,7 @@ EXPAND_POW = (
     _of_pow("ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
 POW_BY_LOGARITHMS = (
-    _of_pow("power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
+    _of_pow("power", (partial(expandable, most=1024),), since=1, says="{words}"),
     *EXPAND_POW[1:],
     _of_pow(
         "Exp(Mul(y, logarithm))",
@@ -404,8 +402,9 @@ def why_pow_stays(node: NodeProto, edit: Editor, *, is_exact: bool = True) -> No
 
 # --- norms ----------------------------------------------------------------------------------------
 
-_FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
-"""The operators that norms become, with the first opset that has them."""
+_LAYER = "LayerNormalization", 17, "(deviation := Sub(x, (m := ReduceMean(x, ...))))"
+_RMS = "RMSNormalization", 23, "x"
+"""The operators that norms become, with the first opsets that have them, and the base of their squares."""
 
 
 def normalizes(match: Match) -> Answer:
@@ -451,28 +450,24 @@ _NORM_PARTS = {
     "shifted": "Add((v := ReduceMean(square, ...)), epsilon)",
     "norm": "Div(base, root) | Mul(base, inverse)",
 }
-_BASES = {"LayerNormalization": "(deviation := Sub(x, (m := ReduceMean(x, ...))))", "RMSNormalization": "x"}
-
-
-def _fuse(operator: str, form: str, check: Check, bias: str = "") -> Rule:
-    return Rule(
+FUSE = tuple(
+    Rule(
         form,
         f"{operator}(x, scale{bias}, axis=axis, epsilon=number)",
         (normalizes, check),
         "it computes in float32 and rounds otherwise",
         None,
-        _FUSED[operator],
-        parts={**_NORM_PARTS, "base": _BASES[operator]},
+        since,
+        parts={**_NORM_PARTS, "base": base},
         says=f"a norm becomes {operator}",
     )
-
-
-FUSE = (
-    _fuse("LayerNormalization", "Add(Mul(norm, scale), bias)", scaled, ", bias"),
-    _fuse("LayerNormalization", "Mul(norm, scale)", scaled),
-    _fuse("LayerNormalization", "norm", unscaled),
-    _fuse("RMSNormalization", "Mul(norm, scale)", scaled),
-    _fuse("RMSNormalization", "norm", unscaled),
+    for (operator, since, base), form, check, bias in (
+        (_LAYER, "Add(Mul(norm, scale), bias)", scaled, ", bias"),
+        (_LAYER, "Mul(norm, scale)", scaled, ""),
+        (_LAYER, "norm", unscaled, ""),
+        (_RMS, "Mul(norm, scale)", scaled, ""),
+        (_RMS, "norm", unscaled, ""),
+    )
 )
 
 
@@ -515,5 +510,6 @@ def fuse_norms(walk: Walk, _: str) -> str | None:
         return None
     said = "no norm in it is exactly one operator of its opset"
     newer = [replace(rule, since=1) for rule in FUSE]
-    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)})
-    return f"{said}; --opset {max(map(_FUSED.__getitem__, names))} has {', '.join(names)}" if names else said
+    names = {match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)}
+    since = {name: opset for name, opset, _ in (_LAYER, _RMS) if name in names}
+    return f"{said}; --opset {max(since.values())} has {', '.join(since)}" if since else said

@@ -55,8 +55,9 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
 
         as_written = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            onnx_models = (model for model in models if isinstance(model, Onnx))
-            return "onnxruntime", [engine.runner(rounded(model), as_written) for model in onnx_models]
+            return "onnxruntime", [
+                engine.runner(rounded(m), as_written) for m in models if isinstance(m, Onnx)
+            ]
     if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
         from halfulp.integrations.openvino.engine import Runner
 
