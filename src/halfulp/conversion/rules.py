@@ -354,9 +354,7 @@ class Rule:
         edit.note(f"{words}{why and f': {why}'}", "; ".join(filter(None, differs)) or None, ulps=ulps)
         before = len(edit.nodes)
         build(parse(self.becomes), match.bound, edit, root, kind)
-        for node in edit.nodes[before:]:
-            for name in node.input:
-                edit.reads[name] += 1
+        edit.reads.update(name for node in edit.nodes[before:] for name in node.input)
         # The nodes whose values nothing reads now go.
         todo = [name for name in root.input if name]
         while todo:

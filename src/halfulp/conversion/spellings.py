@@ -16,19 +16,7 @@ import onnx
 from onnx import NodeProto
 
 from halfulp.conversion.editor import WRAPS, Editor
-from halfulp.conversion.rules import (
-    DIFFERS,
-    ULPS,
-    Answer,
-    Check,
-    Match,
-    Rule,
-    Term,
-    found,
-    parse,
-    rewrite,
-    written,
-)
+from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Check, Match, Rule, found, parse, rewrite, written
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array
 from halfulp.models.onnx.walk import attributes_of
@@ -145,6 +133,7 @@ def _fold(form: str, *checks: Check, differs: str) -> Rule:
     return Rule(form, "PRelu(x, slope)", (*checks, fits), differs, ulps=2, parts=_PARTS)
 
 
+_STORED = "the slope, computed of constants, is stored"
 FOLD_PRELU = (
     _fold("Where(negative, product, x) | Where(not_negative, x, product)", differs=NAN),
     _fold("Where(positive, x, product) | Where(not_positive, product, x)", not_below_0, differs=NAN),
@@ -158,9 +147,7 @@ FOLD_PRELU = (
     _fold("Add(above, Mul(minus_slope, opposite))", negated, differs=ZERO),
     _fold("Max(x, product)", from_0_to_1, differs=NAN),
     _fold("LeakyRelu(x)", alpha, differs=NAN),
-    Rule(
-        "PRelu(x, slope)", "PRelu(x, stored)", (computed,), says="the slope, computed of constants, is stored"
-    ),
+    Rule("PRelu(x, slope)", "PRelu(x, stored)", (computed,), says=_STORED),
 )
 """The forms that become PRelu. A new one is a row."""
 
@@ -279,11 +266,11 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
 
 
 @cache
-def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
+def _expansion(exponent: float) -> tuple[ast.expr, list[str], list[str]]:
     """Return a power in products, their operators, and how they differ from it: at zeros and infinities."""
     operators: list[str] = []
 
-    def noted(op_type: str, *operands: Term) -> Term:
+    def noted(op_type: str, *operands: ast.expr) -> ast.expr:
         operators.append(op_type)
         return ast.Call(ast.Name(op_type), [*operands], [])
 
@@ -364,16 +351,12 @@ EXPAND_POW = (
     _of_pow("power", (expandable,), since=1, says="{words}"),
     _of_pow("ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
+_OFF = "off by some |Y * Log(X)| units in the last place"
+_BY_LOGARITHMS = "Pow(x, e) becomes Exp(Mul(e, Log(x)))"
 POW_BY_LOGARITHMS = (
     _of_pow("power", (partial(expandable, most=1024),), since=1, says="{words}"),
     *EXPAND_POW[1:],
-    _of_pow(
-        "Exp(Mul(y, logarithm))",
-        (of_floats, logarithm),
-        "off by some |Y * Log(X)| units in the last place",
-        ulps=None,
-        says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
-    ),
+    _of_pow("Exp(Mul(y, logarithm))", (of_floats, logarithm), _OFF, None, says=_BY_LOGARITHMS),
 )
 _OF_INTEGERS = (
     lambda match: all("int" in match.type(name) for name in ("x", "e")),
