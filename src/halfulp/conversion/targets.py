@@ -118,7 +118,8 @@ def _in_order(types: Iterable[str]) -> tuple[str, ...]:
 @cache
 def known_targets() -> Mapping[str, Target]:
     """Return the targets by name; the first call reads the measurements."""
-    ints, directml = ("int32", "int64"), ("float16", "float32")
+    ints, short = ("int32", "int64"), ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+    directml = ("float16", "float32")
     cuda, tensorrt = (*directml, "float64"), (*directml, "bfloat16")
     rounds = "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"
     saturates = {kind: f"OpenVINO computes {kind} in 32 bits, and saturates" for kind in ("int64", "uint64")}
@@ -129,12 +130,7 @@ def known_targets() -> Mapping[str, Target]:
         _measured("onnxruntime", wide="float64", unlike={"int64": rounds}),
         # The reader takes exponents of other types and casts them or the base, but Power has one type.
         _measured("openvino", exponents=(), widens_base=True, unlike=openvino, pads_slope=True),
-        Target(
-            "directml",
-            (*directml, "int32"),
-            (*directml, "int8", "uint8", "int16", "uint16", "int32", "uint32"),
-            {7: directml, 9: (*directml, "int32")},
-        ),
+        Target("directml", (*directml, "int32"), (*directml, *short), {7: directml, 9: (*directml, "int32")}),
         # ONNX Runtime's CUDA provider truncates float powers of integers: 3^1 is 2.
         Target("cuda", cuda, (*cuda, *ints), {7: cuda}, wide="float64", multiplies=ints, rounds=True),
         Target("tensorrt", tensorrt, (), {9: tensorrt}, (9, 20), multiplies=ints),
@@ -179,10 +175,8 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     if not is_pow:  # a row takes every PRelu of a known type
         edit.type_of(node.input[0])
     if not target.bases:
-        raise NoExactForm(
-            f"{why}, and no products, roots and reciprocals give this power;"
-            " --pow logarithms in the place of --target approximates it"
-        )
+        way = "--pow logarithms in the place of --target approximates it"
+        raise NoExactForm(f"{why}, and no products, roots and reciprocals give this power; {way}")
     edit.note("stays unchanged", why)
     return edit.keep(node)
 
@@ -215,10 +209,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         settle(new, alike, edit, f"{target.name} takes no {y} here", x=base, may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
-        edit.note(
-            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {refused}",
-            between,
-        )
+        said = f"the base is cast from {x} to {base} and the power back"
+        edit.note(f"{said}: {target.name} takes no {refused}", between)
         new.input[0] = edit.cast(node.input[0], base)
         return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
     shape, exact = edit.value(node.input[0]).shape, target.exact.get((x, edit.type_of(new.input[1])), ())

@@ -53,11 +53,9 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
     if find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
-        as_written = engine.Settings(optimized=False)
+        plain = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            return "onnxruntime", [
-                engine.runner(rounded(m), as_written) for m in models if isinstance(m, Onnx)
-            ]
+            return "onnxruntime", [engine.runner(rounded(m), plain) for m in models if isinstance(m, Onnx)]
     if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
         from halfulp.integrations.openvino.engine import Runner
 
@@ -109,10 +107,8 @@ def drawing(nodes: Sequence[Node]) -> str | None:
 
 def is_all_ours(model: Model) -> bool:
     """Return whether no node of a model runs in another library."""
-    return not any(
-        node.standard == "onnx" and node.function is None and (node.domain or node.type not in _OWN_OPS)
-        for node in all_nodes(model.graph.nodes)
-    )
+    nodes = (node for node in all_nodes(model.graph.nodes) if node.standard == "onnx")
+    return all(node.function or not (node.domain or node.type not in _OWN_OPS) for node in nodes)
 
 
 def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
@@ -163,9 +159,8 @@ class Verification:
         lines = [*self.differences, *self.notes]
         if not lines:
             engine = "" if self.engine == "halfulp" else f", in {self.engine}"
-            lines = [
-                f"the same bits: {self.elements} elements of outputs, {count_of(self.rounds, 'set')} of inputs{engine}"
-            ]
+            sets = count_of(self.rounds, "set")
+            lines = [f"the same bits: {self.elements} elements of outputs, {sets} of inputs{engine}"]
         lines += [sentence(name, reason) for name, reason in self.vacuous.items()]
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
