@@ -132,12 +132,9 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
                 report = _audited(path, name, targets)
         except HalfulpError as error:
             reason = "; ".join(map(str.strip, str(error).splitlines()))
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        except MemoryError:
-            reason = "not enough memory"
-        except RecursionError:
-            reason = "it nests too deep"
+        except (OSError, MemoryError, RecursionError) as error:
+            texts = {MemoryError: "not enough memory", RecursionError: "it nests too deep"}
+            reason = texts.get(type(error)) or getattr(error, "strerror", None) or type(error).__name__
         report.error = reason or None
         yield report
 

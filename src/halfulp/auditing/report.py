@@ -64,13 +64,13 @@ class AuditReport(Printed):
         beyond: list[str] = []
         for model in self.models:
             if model.data is None:
-                broken = [each for each in model.findings if each.kind in ("clause", "declaration")]
-                why = f"no data was looked at, because the model is broken: {broken[0]}" if broken else ""
-                raise HalfulpError(why or f"{model.file}: no data was looked at")
-            for node in model.data.all:
-                if node.leaves("float16"):
-                    beyond += [] if node.region else [f"{model.file}: node {node.label}"]
-                    names |= dict.fromkeys(node.region)
+                none = "no data was looked at"
+                broken = (each for each in model.findings if each.kind in ("clause", "declaration"))
+                why = map(f"{none}, because the model is broken: {{}}".format, broken)
+                raise HalfulpError(next(why, f"{model.file}: {none}"))
+            for node in model.data.leaving("float16"):
+                beyond += [] if node.region else [f"{model.file}: node {node.label}"]
+                names |= dict.fromkeys(node.region)
         if beyond and not names:
             expected = "smaller data, or another type for this part"
             raise HalfulpError(f"{beyond[0]}: nothing of float16 holds its results", expected=expected)
@@ -285,7 +285,7 @@ def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Ite
     node, *others = nodes
     kinds = [finding.kind for finding in findings]
     gravest = min(kinds, key=GRAVEST.index, default=node.without_findings)
-    many = f"{len(nodes)} nodes: " if others else ""
+    many = f"{len(nodes)} nodes: " * bool(others)
     yield "", ""
     yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
     if node.inputs and not others:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import onnx
 
-from halfulp.auditing.uses import Breach, Use, open_slope
+from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.editor import Change
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.targets import TARGET, known_targets
@@ -134,29 +134,29 @@ def conversion(use: Use, target: str) -> Conversion | None:
         return None
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
-    names = [f"i{index}" for index in range(len(use.inputs))]
-    operands = [*zip(names, use.inputs, strict=True)]
-    attributes = {key: value for key, value in use.attributes.items() if value is not None}
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(use.row.name, names, ["o"], **attributes)],
-        "alone",
-        [declaration(name, each.type, each.shape) for name, each in operands if each.constant is None],
-        [declaration("o", use.inputs[0].type, use.output.shape)],
-        [
-            onnx.numpy_helper.from_array(each.constant, name)
-            for name, each in operands
-            if each.constant is not None
-        ],
-    )
-    imports = [onnx.helper.make_opsetid("", int(use.asked))]
-    alone = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
     try:
-        walk = Walk(Onnx(alone, "model"), check=True)
+        walk = Walk(Onnx(_alone(use), "model"), check=True)
         changes = run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
     return Conversion(tuple(Change("", printable(each.what, most=None), each.differs) for each in changes))
+
+
+def _alone(use: Use) -> onnx.ModelProto:
+    names = [f"i{index}" for index in range(len(use.inputs))]
+    attributes = {key: value for key, value in use.attributes.items() if value is not None}
+    node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
+    graph = onnx.helper.make_graph(
+        [node], "alone", [], [declaration("o", use.inputs[0].type, use.output.shape)]
+    )
+    for name, operand in zip(names, use.inputs, strict=True):
+        if operand.constant is not None:
+            graph.initializer.append(onnx.numpy_helper.from_array(operand.constant, name))
+        else:
+            graph.input.append(declaration(name, operand.type, operand.shape))
+    imports = [onnx.helper.make_opsetid("", int(use.asked))]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -331,18 +331,24 @@ def _dependences(use: Use, measured: Measured, row: Row, own: Sequence[Group]) -
 
     A runtime that folds a node converts an exponent of another type to that of X.
     """
-    x, y = use.inputs[0], use.inputs[-1]
-    alike = _row(use, measured, (str(x.type),) * 2)
+    alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
     folds = alike is not None and _FOLDING in alike.differs
-    # One run of the node may have one exponent for many bases, and another run many exponents.
-    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
-    may_be_scalar = bool(dims) and not any(isinstance(dim, int) for dim in dims)
-    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
-        may_be_scalar = False
     for aspect in dict.fromkeys((*row.differs, *[_FOLDING] * folds)):
-        is_own = not own or any(group.differs == aspect for group in own)
-        if {_FOLDING: use.is_folded, "scalar exponent": may_be_scalar}.get(aspect, is_own):
+        if aspect == "scalar exponent":
+            applies = _may_be_scalar(use.inputs[0], use.inputs[-1])
+        else:
+            is_own = not own or any(group.differs == aspect for group in own)
+            applies = use.is_folded if aspect == _FOLDING else is_own
+        if applies:
             yield aspect
+
+
+def _may_be_scalar(x: Operand, y: Operand) -> bool:
+    """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
+    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
+        return False
+    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+    return bool(dims) and not any(isinstance(dim, int) for dim in dims)
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
@@ -402,22 +408,22 @@ def _like_exponent(use: Use, row: Row) -> Sequence[Group]:
     runtimes compute these two powers by a square root.
     """
     exponent = use.exponent
-    if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
+    if exponent is None or (kind := _kind(exponent)) is None:
         return ()
-    alike = {
-        other: group
-        for other, group in _powers_of(use, row).items()
-        if (other > 0, other.is_integer()) == (exponent > 0, exponent.is_integer())
-        and math.isfinite(other)
-        and abs(other) != 0.5
-        and other not in (0, 1)
-    }
+    powers = _powers_of(use, row).items()
+    alike = {other: group for other, group in powers if _kind(other) == kind and abs(other) != 0.5}
     if not exponent.is_integer():
         return [*alike.values()] if abs(exponent) <= _LARGE else ()
     sizes = sorted(map(abs, alike))
     place = bisect_left(sizes, abs(exponent))
     near = sizes[max(place - 1, 0) : place + 1]
     return [group for other, group in alike.items() if abs(other) in near]
+
+
+def _kind(exponent: float) -> tuple[bool, bool] | None:
+    """Return whether an exponent is above 0, and whether it is whole; None for those that are not grouped."""
+    is_grouped = math.isfinite(exponent) and exponent not in (0, 1)
+    return (exponent > 0, exponent.is_integer()) if is_grouped else None
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:

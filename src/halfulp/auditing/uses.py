@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,7 +125,7 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model: its graph or function, and the values that it can read
+    scope: Scope | None = None  # in an ONNX model
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -139,6 +140,12 @@ class Use:
     def is_prelu(self) -> bool:
         """Whether it is a PRelu, under any standard's name."""
         return "relu" in self.operator.lower()
+
+    @property
+    def graph(self) -> Scope:
+        """In an ONNX model: the graph or function around it, and the values that it can read."""
+        assert self.scope is not None
+        return self.scope
 
     @property
     def where(self) -> str:
@@ -349,7 +356,8 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
+        steps = map(attrgetter("inputs", "outputs"), graph.nodes)
+        folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
         placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
         for node in graph.nodes:

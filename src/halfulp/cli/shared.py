@@ -332,7 +332,7 @@ def print_rows(
     if Measurement.get(to, unbounded, table).maximum <= to.width:
         to.print(table)
         return
-    say(to, "", headers[0] and f"{headers[0]}:")
+    say(to, "", f"{headers[0]}:")
     for first, *rest in rows:
         named = (f"{header} {cell}" for header, cell in zip(headers[1:], rest, strict=True) if cell)
         # Break lines only between cells.
