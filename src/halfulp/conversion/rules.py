@@ -326,11 +326,6 @@ class Rule:
         """The term that is found."""
         return parse(self.form, self.parts)
 
-    @cached_property
-    def replacement(self) -> Term:
-        """The term in its place."""
-        return parse(self.becomes)
-
     def match(self, root: NodeProto, view: Editor) -> Match | None:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
         if not self.since <= view.opset <= self.until:
@@ -358,10 +353,8 @@ class Rule:
         ulps = match.bound.get(ULPS, self.ulps)
         edit.note(f"{words}{why and f': {why}'}", "; ".join(filter(None, differs)) or None, ulps=ulps)
         before = len(edit.nodes)
-        build(self.replacement, match.bound, edit, root, kind)
-        for node in edit.nodes[before:]:
-            for name in node.input:
-                edit.reads[name] += 1
+        build(parse(self.becomes), match.bound, edit, root, kind)
+        edit.reads.update(name for node in edit.nodes[before:] for name in node.input)
         # The nodes whose values nothing reads now go.
         todo = [name for name in root.input if name]
         while todo:
