@@ -59,10 +59,7 @@ class Limits:
 
 @cache
 def limits(exponent: float, type: str) -> Limits:
-    """Return where powers with an exponent other than 0 leave a type of floats.
-
-    It is found by bisection over the type's numbers with exact powers.
-    """
+    """Return where powers with an exponent other than 0 leave a type of floats, by bisection with exact powers."""
     dtype = dtype_named(type)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(unsigned))  # type: ignore[no-untyped-call]
@@ -185,12 +182,9 @@ class NodeData:
             self.in_types.setdefault(type, InType()).add(result, computed(use, x, y, type))
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_first: bool) -> None:
-        """Count the results of a node that is not a power, or the numbers inside it, in float16.
-
-        A node outside of norms is at fault only if it ``is_first``: its operands fit into float16.
-        """
+        """Count the results of a node that is not a power, or the numbers inside it, in float16."""
         lost = self.in_types.setdefault("float16", InType())
-        if not (self.is_in_norm or is_first):
+        if not (self.is_in_norm or is_first):  # it is not at fault, since its operands do not fit
             lost.elements += int(finite(result).sum())
             return
         result = _inside(use, operands, result)
@@ -511,10 +505,7 @@ def _other(scope: Scope, number: int, node: NodeProto, output: str) -> Use:
 
 
 def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the other nodes of the main graph that make floats of more than constants, with no data yet.
-
-    A node is given once for each output of the type of its first one; it has the data of all of them.
-    """
+    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
     fixed = {""}  # the values that follow from constants
     for index, node in enumerate(main.owner.node):
         name = main.label(node)
@@ -522,6 +513,6 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
         if all(each in fixed or main.tensor(each) is not None for each in node.input):
             fixed.update(node.output)
         elif name not in known and type in FLOATS and not subgraphs(node):
-            data = NodeData(name, node.op_type, str(type))
+            data = NodeData(name, node.op_type, str(type))  # of all outputs of this type
             same = (output for output in node.output if main.value(output).type == type)
             yield from ((_other(main, index, node, output), data) for output in same)

@@ -260,16 +260,13 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
-    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all.
-
-    Nodes that differ only in their names and constants are grouped.
-    """
+    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all."""
     if model.of_file:
         yield "", ""
     for finding in model.of_file:
         yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
-    groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}
+    groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}  # that differ in names and constants only
     for node, findings in zip(model.nodes, model.of_nodes, strict=True):
         if findings or with_right:
             constant = of_constant(node)

@@ -25,7 +25,7 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.types import TYPES, Dim, Shape
+from halfulp.types import TYPES, Shape
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
@@ -78,10 +78,7 @@ def asked(target: object) -> Asked:
 
 
 def default() -> dict[str, tuple[Asked, ...]]:
-    """Return the targets where none is named, by a file's format: the runtimes that load it.
-
-    Those that are installed are judged in their versions, and all of them if none is installed.
-    """
+    """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
@@ -327,11 +324,9 @@ def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | N
 
 
 def _dependences(use: Use, measured: Measured, row: Row, own: Sequence[Group]) -> Iterator[str]:
-    """Give the aspects on which the bits of a node's results depend.
-
-    A runtime that folds a node converts an exponent of another type to that of X.
-    """
+    """Give the aspects on which the bits of a node's results depend."""
     alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
+    # A runtime that folds a node converts an exponent of another type to that of X.
     folds = alike is not None and _FOLDING in alike.differs
     for aspect in dict.fromkeys((*row.differs, *[_FOLDING] * folds)):
         if aspect == "scalar exponent":
@@ -445,17 +440,12 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     if set(y) <= {1}:
         return {"one element"}
     relations = set() if any(isinstance(dim, int) and dim != 1 for dim in y) else {"one element"}
-    if len(y) == 1 < len(x):
-        return relations | _relations_of_vector(x, y)
+    if len(y) == 1 < len(x):  # some runtimes read one as long as dim 1 as a value per channel
+        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+        if len(x) == 2 or len(sizes) == 2:
+            return relations | {"vector"}
+        return relations | {"channels"} | ({"vector"} if x[1] != y[0] else set())
     return relations | {("same rank", "higher rank", "lower rank")[(len(y) > len(x)) - (len(y) < len(x))]}
-
-
-def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
-    """Return the possible relations of a vector. Some runtimes read one as long as dim 1 as a value per channel."""
-    sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
-    if len(x) == 2 or len(sizes) == 2:
-        return {"vector"}
-    return {"channels"} if x[1] == y[0] else {"channels", "vector"}
 
 
 GROUPS = {

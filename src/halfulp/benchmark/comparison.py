@@ -83,10 +83,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 def in_turns(
     samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
 ) -> dict[str, list[float]]:
-    """Call functions that take samples in turns, each turn in another order, and return the samples by name.
-
-    It stops after a time in seconds, with a minimum and a maximum number of turns.
-    """
+    """Call functions that take samples in turns, each in another order, for some seconds or turns."""
     names = list(samples)
     taken: dict[str, list[float]] = {name: [] for name in names}
     end = time.perf_counter() + seconds

@@ -134,7 +134,7 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
             raise HalfulpError(message, expected=", ".join(map(repr, declared)))
         return entries
     if not equals and len(required := needed(model)) == 1:
-        return {required[0].name: _read(Path(argument), required[0])}
+        name, file = required[0].name, argument
     if not (name and file):
         raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
     if name not in declared:
@@ -319,10 +319,7 @@ def say(to: Console, *lines: str) -> None:
 def print_rows(
     to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
 ) -> None:
-    """Print a table; the columns of ``numbers`` are right-aligned.
-
-    If its cells do not fit, print a heading and lines for each row, so that none is cut.
-    """
+    """Print a table; columns of ``numbers`` are right-aligned. If it is too wide, print lines for each row."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:
         table.add_column(header, justify="right" if header in numbers else "left")
