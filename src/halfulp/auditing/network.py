@@ -168,8 +168,7 @@ class Network:
 def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
-    The last is whether an output of the network is spoiled; of a graph with spoiled outputs there are no nodes with
-    sound results. ``bad`` has the names of the values with spoiled elements.
+    The last is whether an output of the network is spoiled; of a graph with spoiled outputs none count as sound.
     """
     owner, first = use.graph.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()

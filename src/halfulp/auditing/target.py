@@ -123,10 +123,7 @@ class Conversion:
 
 
 def conversion(use: Use, target: str) -> Conversion | None:
-    """Return the changes that a target needs in a node of an ONNX model; None for any other node or target.
-
-    The conversion is tried on the node alone, in a model of its own, with the known types and shapes of its operands.
-    """
+    """Return the changes that a target needs in an ONNX node, tried on it alone; None for other nodes or targets."""
     if target not in known_targets() or use.row.standard != "onnx":
         return None
     if use.types is None:
@@ -141,12 +138,12 @@ def conversion(use: Use, target: str) -> Conversion | None:
 
 
 def _alone(use: Use) -> onnx.ModelProto:
+    """Return a model of this node alone, with the known types and shapes of its operands."""
     names = [f"i{index}" for index in range(len(use.inputs))]
     attributes = {key: value for key, value in use.attributes.items() if value is not None}
     node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
-    graph = onnx.helper.make_graph(
-        [node], "alone", [], [declaration("o", use.inputs[0].type, use.output.shape)]
-    )
+    output = declaration("o", use.inputs[0].type, use.output.shape)
+    graph = onnx.helper.make_graph([node], "alone", [], [output])
     for name, operand in zip(names, use.inputs, strict=True):
         if operand.constant is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(operand.constant, name))
@@ -262,7 +259,7 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     """Return the worst grade of the groups with faults; None if that of any is not known."""
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
     known = [grade for grade in grades if grade is not None]
-    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+    return max(known, key=GRADES.index, default=None) if len(known) == len(grades) else None
 
 
 def _by_type(use: Use, measured: Measured) -> Iterator[str]:
@@ -286,9 +283,9 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     is_refused = target.name == "onnxruntime"
     if condition is not None:
         return f"right only if {condition}{'; else it refuses to run it' * is_refused}"
-    fails = "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
-    broken = "it broadcasts X to the slope" if NUMPY.fits(x, slope) else fails
-    return broken if is_refused else None
+    if not is_refused or NUMPY.fits(x, slope):
+        return "it broadcasts X to the slope" if is_refused else None
+    return "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:

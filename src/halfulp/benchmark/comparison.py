@@ -231,11 +231,7 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
 
 @contextmanager
 def light(path: Path) -> Iterator[Onnx]:
-    """Yield a model whose weights are in a file that all sessions map, so that none holds a copy.
-
-    Its functions are inlined. Each Pow and PRelu has a name of its own, because a profile lists nodes by name. A
-    ModelError says that the model is broken.
-    """
+    """Yield a model without functions whose sessions map the weights, each Pow and PRelu with a name of its own."""
     model = parse(path).check()
     check_clauses(model)
     release()

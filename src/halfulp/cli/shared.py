@@ -143,10 +143,8 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
 
 
 def _rounded(array: Array, declared: Value) -> Array:
-    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and warn of that.
-
-    The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
-    """
+    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and warn of that."""
+    # The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
     dtype = _dtype(declared)
     is_shorter = declared.type in FLOATS and dtype is not None and dtype.itemsize < 4
     if dtype is None or not is_shorter or array.dtype.name not in ("float32", "float64"):
@@ -248,10 +246,7 @@ def is_stdout(path: Path | None) -> bool:
 def check_writable(
     *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool = False
 ) -> None:
-    """Refuse outputs that cannot be written, before long work instead of after it.
-
-    Standard output takes text only. An output replaces a file that the verb reads only with ``force``.
-    """
+    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read."""
     seen = set[Path]()
     sources = [] if force else [source for source in filter(None, read) if source.exists()]
     for path in filter(None, paths):
