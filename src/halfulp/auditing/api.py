@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias
 
 from onnx import ModelProto
 
@@ -43,7 +43,6 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
-from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
@@ -52,16 +51,15 @@ _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _Measure: TypeAlias = Callable[..., NetworkData]
 
 
-@takes(AuditOptions)
 def audit(
     model: Source,
     targets: Iterable[str] | None = None,
     *,
+    samples: int = 0,
     inputs: Samples | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
-    **options: Unpack[AuditOptions],
 ) -> AuditReport:
     """Report the errors and the results in runtimes of each Pow and PRelu node of a model.
 
@@ -99,7 +97,6 @@ def audit(
         <ModelProto>: node #0 (Pow): X and Y must be broadcastable to one shape;
             X: float32[2, 3], Y: float32[2] (onnx.Pow-13.C2)
     """
-    samples = options["samples"]
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)

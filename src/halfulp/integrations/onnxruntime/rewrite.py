@@ -16,7 +16,7 @@ from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Scope
-from halfulp.models.onnx.inline import RESOLVED, resolved
+from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import every_node
 from halfulp.specs import OpVersion, TensorType, find
@@ -38,7 +38,7 @@ def patched(model: ModelProto, file: str) -> ModelProto:
         ModelError: a node's types or shapes break a clause of its version, or its types can't be inferred.
         UnsupportedError: a function with such nodes needs another opset than the model's.
     """
-    result = resolved(model, file)
+    result = inlined(model, file, every=False)
     if all(node.domain != RESOLVED for node in every_node(result.graph)):
         return result
     ways: tuple[Ask, ...] = ("none", "all")
@@ -88,7 +88,7 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
-            raise error.with_hint(REPAIR) from None
+            raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
         describing = list(_told(row, attributes))
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]
