@@ -62,6 +62,10 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     overriding = _overriding((x, y, out))
     keywords = {} if out is None else {"out": (out,)}
     for operand in overriding:
+        dtype = getattr(operand, "dtype", None)
+        # pandas itself converts such an operand to float64.
+        if type(dtype).__name__ == "ArrowDtype" and _has_missing_values(operand):
+            raise HalfulpError(f"{dtype} with missing values (pandas.NA); pass x.convert_dtypes()")
         result = type(operand).__array_ufunc__(operand, ufunc, "__call__", x, y, **keywords)
         if result is not NotImplemented:
             return result
