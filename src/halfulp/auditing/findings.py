@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
 from halfulp.auditing.data import NetworkData, NodeData, limits
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.auditing.uses import Use, number
-from halfulp.conversion.editor import SIGNIFICANT, Change, is_float
+from halfulp.conversion.editor import SIGNIFICANT, Change
 from halfulp.conversion.repair import INFINITE, Left
 from halfulp.errors import Finding, Remedy, command, in_shell, option, output_of
-from halfulp.models.graph import Array, listed
+from halfulp.models.graph import listed
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import ids
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
 """The outcomes of a node in a runtime, the worst first."""
@@ -75,6 +76,10 @@ class ModelReport:
         """Whether a node breaks a clause, or contradicts the types around it."""
         return bool(self.declared) or any(node.breaks for node in self.nodes)
 
+    def seen(self, node: Use) -> NodeData | None:
+        """Return the effect of the inputs on a Pow or PRelu that ran."""
+        return self.data.nodes.get(node.label) if self.data else None
+
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
@@ -120,11 +125,11 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
     finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
         yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
-    if model.data and (seen := model.data.nodes.get(node.label)):
+    if seen := model.seen(node):
         yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
-    for said in filter(lambda said: said.is_finding, node.targets):
+    for said in filter(attrgetter("is_finding"), node.targets):
         remedy = about_target(model, node, said)
         if said.verdict in BAD:
             grade = "support" if said.verdict == "refused" else said.grade
@@ -179,30 +184,25 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
             f"nothing of {type} holds such results", "scale the data, or give this part another type"
         )
     assert model.data is not None
-    beyond = [node for node in model.data.all if node.leaves(type)]
-    is_of_norms = all(node.is_in_norm for node in beyond)
-    nodes = "norms" if is_of_norms else ",".join(dict.fromkeys(chain(*(node.region for node in beyond))))
+    nodes = model.data.in_float32(type)
     reason = ""
     if seen.divisions_by_zero:
         epsilon = "then set the norm's epsilon to that of the original network"
         reason = f"{epsilon}: float16 holds none below 6e-08, and float32 does"
-    elif output in model.fused and is_of_norms:
+    elif output in model.fused and nodes == "norms":
         fuse = option(model.file, "fuse", "norms")
         reason = f"or {fuse} in its place, for one operator that runtimes compute in float32"
     return Remedy(command(model.file, "convert", float32=nodes), reason)
 
 
 def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
-    """Return the remedy for a finding about a node in a target.
-
-    A conversion may suffice, provided that the whole model can be converted. Everything else needs other kernels.
-    """
-    if said.is_mended and said.target not in model.refused:
+    """Return the remedy for a finding about a node in a target: a conversion, or other kernels."""
+    if said.is_mended and said.target not in model.refused:  # the whole model can be converted
         return _conversion(model, node, said)
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
-    seen = model.data.nodes.get(node.label) if model.data else None
+    seen = model.seen(node)
     if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
         return Remedy(first, "an exact result overflows too")
@@ -251,10 +251,15 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     truncating = [f"the power of {number(dtype_named(y).type(value))}" for value in kept]
     if use.second.constant is None and "float" in y:
         truncating = ["floating-point exponents"]
-    if truncating and x in TYPES and not is_float(x):
+    if truncating and x in TYPES and x not in FLOATS:
         truncated = f"an integer base to {truncating[0]}: the result is truncated to {x}"
         yield f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
-    yield from _near_a_half(fractions, y)
+    ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT.get(y, 0))
+    nearest = np.rint(fractions * 2) / 2
+    near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
+    if y in SIGNIFICANT and near.any():
+        written, meant = number(dtype_named(y).type(fractions[near][0])), number(nearest[near][0])
+        yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
     exponent = use.exponents
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
@@ -266,22 +271,11 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
             yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
 
 
-def _near_a_half(fractions: Array, type: str) -> Iterator[str]:
-    if type not in SIGNIFICANT:
-        return
-    ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[type])
-    nearest = np.rint(fractions * 2) / 2
-    near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
-    if near.any():
-        written, meant = number(dtype_named(type).type(fractions[near][0])), number(nearest[near][0])
-        yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
-
-
 def _of_slopes(use: Use, file: str) -> Iterator[str]:
     slopes = use.second.values
     if slopes is None:
         return
-    if slopes.size == 1 and slopes[0] in (0, 1):
+    if slopes.tolist() in ([0], [1]):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
     x, slope = use.inputs[0].shape or (), use.second.shape
     assert slope is not None  # that of a constant
@@ -368,16 +362,20 @@ def _outcome(node: Use, said: Statement) -> tuple[str, Iterable[str]]:
     """Return the outcome of a node in a runtime, and the reasons for it in few words."""
     if node.breaks or node.only_if is not None:
         return "invalid" if node.breaks else "shape", said.reasons
-    verdict, groups = said.verdict, said.groups
+    verdict = said.verdict
     if verdict == "unknown":
         return verdict, ["not measured" if node.types is not None else "the type of an input is not known"]
     if verdict not in BAD:
         outcome = verdict if verdict in ("within", "wider") else "right"
         return "depends" if said.depends else outcome, [f"by {aspect}" for aspect in said.depends]
-    if not groups:
-        return verdict, [" and ".join(dict.fromkeys(str(each.type) for each in node.inputs))]
-    if verdict == "wrong" and groups == ("broadcast",) and node.is_prelu:
-        return verdict, ["slopes along the wrong dim"]
+    return verdict, _faults(node, said)
+
+
+def _faults(node: Use, said: Statement) -> Iterable[str]:
+    if not said.groups:
+        return [" and ".join(dict.fromkeys(str(each.type) for each in node.inputs))]
+    if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
+        return ["slopes along the wrong dim"]
     constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"
     names = {**GROUPS, "constant": constant, "opset": f"opset {node.asked}"}
-    return verdict, [names.get(group, group) for group in groups]
+    return [names.get(group, group) for group in said.groups]

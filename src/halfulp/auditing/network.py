@@ -1,6 +1,8 @@
 """A network whose tensors can be read while it runs."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ class Network:
         self._rounded, self._model = rounded, model
         self._made = {name for node in model.proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
-        self._sizes: dict[str, int] = {}
+        self._sizes = Counter[str]()  # bytes
 
     def samples(self, given: Samples | int, dims: Mapping[str, int] | None, seed: int) -> Iterator[Sample]:
         """Give the samples, each once."""
@@ -52,14 +54,11 @@ class Network:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._model.file)
 
-    def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> bool:
-        """Run the network, and pass the operands and the result of each evaluation of these nodes.
-
-        Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
-        """
+    def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
+        """Pass the operands and the result of each evaluation of these nodes; return whether all were seen."""
         inner = {use.label: use for use in uses if use.where}
         for group in self._groups([use for use in uses if not use.where], sample):
-            tensors = self._tensors([name for use in group for name in use.names], sample)
+            tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
             for use in group:
                 take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
             del tensors
@@ -70,23 +69,18 @@ class Network:
     def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
         """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
         if unknown := {name for use in uses for name in use.names} & self._made - self._sizes.keys():
-            sizes = self._numbers(
-                unknown, lambda name, size: [helper.make_node("Size", [name], [size])], sample
-            )
-            self._sizes |= {name: 8 * int(size) for name, size in sizes.items()}
+            counts = self._numbers(unknown, lambda name, n: [helper.make_node("Size", [name], [n])], sample)
+            self._sizes.update({name: 8 * int(count) for name, count in counts.items()})
         group, names, size = list[Use](), set[str](), 0
         for use in uses:
-            size += self._size({*use.names} - names)
+            size += sum(map(self._sizes.__getitem__, {*use.names} - names))
             if size > _GROUP:
                 yield group
-                group, names, size = [], set(), self._size({*use.names})
+                group, names, size = [], set(), sum(map(self._sizes.__getitem__, {*use.names}))
             group.append(use)
             names.update(use.names)
         if group:
             yield group
-
-    def _size(self, names: Iterable[str]) -> int:
-        return sum(self._sizes.get(name, 0) for name in names)
 
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
         """Return those of these results of the main graph that have infinities or NaNs, from one run."""
@@ -115,22 +109,22 @@ class Network:
             nodes.append(node)
             for name in filter(names.__contains__, node.output):
                 nodes += behind(name, _NUMBER.format(name))
-        before = len(graph.node)
+        del graph.node[:]
         graph.node.extend(nodes)
-        del graph.node[:before]
-        numbers = Network(copy, rounded=self._rounded)._tensors([*map(_NUMBER.format, names)], sample)
+        numbers = Network(copy, rounded=self._rounded)._tensors(map(_NUMBER.format, names), sample)
         return {name: numbers[_NUMBER.format(name)] for name in names}
 
-    def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
+    def _tensors(self, names: Iterable[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
-        computed_names = tuple(dict.fromkeys(name for name in names if name in self._made))
+        wanted = dict.fromkeys(names)
+        computed_names = tuple(filter(self._made.__contains__, wanted))
         if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
             self._runs[computed_names] = self._opened(computed_names)
         given = as_declared(sample, self._model)
         computed = self._runs[computed_names](given) if computed_names else {}
         known = {**self._model.graph.constants, **given, **computed}
-        return {name: np.asarray(known[name]) for name in names}
+        return {name: np.asarray(known[name]) for name in wanted}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)
@@ -143,16 +137,12 @@ class Network:
             return runs(model)[1][0]
 
     def _watch(
-        self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
+        self, labels: Container[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
     ) -> bool:
-        """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs.
-
-        Returns whether it could.
-        """
-        watched = frozenset(labels)
+        """Run the network node by node, and pass each evaluation of these nodes; return whether it could."""
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
-            if node.label in watched:
+            if node.label in labels:
                 take(node.label, operands, results)
 
         try:
@@ -163,8 +153,7 @@ class Network:
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
-        assert use.scope is not None
-        outputs = {use.scope.label(node): node.output for node in use.scope.owner.node}
+        outputs = {use.graph.label(node): node.output for node in use.graph.owner.node}
         bad: set[str] = set()
 
         def note(label: str, operands: list[Any], results: list[Any]) -> None:
@@ -179,22 +168,21 @@ class Network:
 def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
-    The last is whether an output of the graph is spoiled; then there are no nodes with sound results. ``bad`` has the
-    names of the values with spoiled elements.
+    The last is whether an output of the network is spoiled; of a graph with spoiled outputs none count as sound.
     """
-    assert use.scope is not None
-    owner, first = use.scope.owner, use.number
+    owner, first = use.graph.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
-    reached = set(bad).intersection(owner.node[first].output)
+    spoiled = set(bad)
+    reached = spoiled.intersection(owner.node[first].output)
     for index, node in enumerate(owner.node[first + 1 :], first + 1):
         within = _readers_within(node, reached)
         if within or not reached.isdisjoint(node.input):
             readers.append((index, node))
             nodes += [readers[-1], *within]
-            reached.update(name for name in node.output if name in bad)
+            reached |= spoiled.intersection(node.output)
     leaves = not reached.isdisjoint(info.name for info in owner.output)
     sound = [] if leaves else [reader for reader in readers if reached.isdisjoint(reader[1].output)]
-    return nodes, sound, leaves
+    return nodes, sound, leaves and not use.where
 
 
 def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]:
@@ -211,11 +199,9 @@ def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
-    """Return a node's exact results, or those of the operands cast to a type, as a conversion of the network does.
-
-    The node's version says how its operands broadcast. It need not take the type.
-    """
+    """Return a node's exact results, or those of the operands cast to a type, as a conversion does."""
     compute: Callable[..., Any] = prelu if use.is_prelu else pow
+    # The node's version says how its operands broadcast. It need not take the type.
     y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
     with np.errstate(all="ignore"):
         if type is not None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import onnx
 
-from halfulp.auditing.uses import Breach, Use, open_slope
+from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.editor import Change
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.targets import TARGET, known_targets
@@ -25,7 +25,7 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.types import TYPES, Dim, Shape
+from halfulp.types import TYPES, Shape
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
@@ -78,10 +78,7 @@ def asked(target: object) -> Asked:
 
 
 def default() -> dict[str, tuple[Asked, ...]]:
-    """Return the targets where none is named, by a file's format: the runtimes that load it.
-
-    Those that are installed are judged in their versions, and all of them if none is installed.
-    """
+    """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
@@ -126,37 +123,34 @@ class Conversion:
 
 
 def conversion(use: Use, target: str) -> Conversion | None:
-    """Return the changes that a target needs in a node of an ONNX model; None for any other node or target.
-
-    The conversion is tried on the node alone, in a model of its own, with the known types and shapes of its operands.
-    """
+    """Return the changes that a target needs in an ONNX node, tried on it alone; None for other nodes or targets."""
     if target not in known_targets() or use.row.standard != "onnx":
         return None
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
-    names = [f"i{index}" for index in range(len(use.inputs))]
-    operands = [*zip(names, use.inputs, strict=True)]
-    attributes = {key: value for key, value in use.attributes.items() if value is not None}
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(use.row.name, names, ["o"], **attributes)],
-        "alone",
-        [declaration(name, each.type, each.shape) for name, each in operands if each.constant is None],
-        [declaration("o", use.inputs[0].type, use.output.shape)],
-        [
-            onnx.numpy_helper.from_array(each.constant, name)
-            for name, each in operands
-            if each.constant is not None
-        ],
-    )
-    imports = [onnx.helper.make_opsetid("", int(use.asked))]
-    alone = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
     try:
-        walk = Walk(Onnx(alone, "model"), check=True)
+        walk = Walk(Onnx(_alone(use), "model"), check=True)
         changes = run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
     return Conversion(tuple(Change("", printable(each.what, most=None), each.differs) for each in changes))
+
+
+def _alone(use: Use) -> onnx.ModelProto:
+    """Return a model of this node alone, with the known types and shapes of its operands."""
+    names = [f"i{index}" for index in range(len(use.inputs))]
+    attributes = {key: value for key, value in use.attributes.items() if value is not None}
+    node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
+    output = declaration("o", use.inputs[0].type, use.output.shape)
+    graph = onnx.helper.make_graph([node], "alone", [], [output])
+    for name, operand in zip(names, use.inputs, strict=True):
+        if operand.constant is not None:
+            graph.initializer.append(onnx.numpy_helper.from_array(operand.constant, name))
+        else:
+            graph.input.append(declaration(name, operand.type, operand.shape))
+    imports = [onnx.helper.make_opsetid("", int(use.asked))]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -265,7 +259,7 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     """Return the worst grade of the groups with faults; None if that of any is not known."""
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
     known = [grade for grade in grades if grade is not None]
-    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+    return max(known, key=GRADES.index, default=None) if len(known) == len(grades) else None
 
 
 def _by_type(use: Use, measured: Measured) -> Iterator[str]:
@@ -289,9 +283,9 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     is_refused = target.name == "onnxruntime"
     if condition is not None:
         return f"right only if {condition}{'; else it refuses to run it' * is_refused}"
-    fails = "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
-    broken = "it broadcasts X to the slope" if NUMPY.fits(x, slope) else fails
-    return broken if is_refused else None
+    if not is_refused or NUMPY.fits(x, slope):
+        return "it broadcasts X to the slope" if is_refused else None
+    return "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -327,22 +321,26 @@ def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | N
 
 
 def _dependences(use: Use, measured: Measured, row: Row, own: Sequence[Group]) -> Iterator[str]:
-    """Give the aspects on which the bits of a node's results depend.
-
-    A runtime that folds a node converts an exponent of another type to that of X.
-    """
-    x, y = use.inputs[0], use.inputs[-1]
-    alike = _row(use, measured, (str(x.type),) * 2)
+    """Give the aspects on which the bits of a node's results depend."""
+    alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
+    # A runtime that folds a node converts an exponent of another type to that of X.
     folds = alike is not None and _FOLDING in alike.differs
-    # One run of the node may have one exponent for many bases, and another run many exponents.
-    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
-    may_be_scalar = bool(dims) and not any(isinstance(dim, int) for dim in dims)
-    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
-        may_be_scalar = False
     for aspect in dict.fromkeys((*row.differs, *[_FOLDING] * folds)):
-        is_own = not own or any(group.differs == aspect for group in own)
-        if {_FOLDING: use.is_folded, "scalar exponent": may_be_scalar}.get(aspect, is_own):
+        if aspect == "scalar exponent":
+            applies = _may_be_scalar(use.inputs[0], use.inputs[-1])
+        else:
+            is_own = not own or any(group.differs == aspect for group in own)
+            applies = use.is_folded if aspect == _FOLDING else is_own
+        if applies:
             yield aspect
+
+
+def _may_be_scalar(x: Operand, y: Operand) -> bool:
+    """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
+    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
+        return False
+    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+    return bool(dims) and not any(isinstance(dim, int) for dim in dims)
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
@@ -402,22 +400,22 @@ def _like_exponent(use: Use, row: Row) -> Sequence[Group]:
     runtimes compute these two powers by a square root.
     """
     exponent = use.exponent
-    if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
+    if exponent is None or (kind := _kind(exponent)) is None:
         return ()
-    alike = {
-        other: group
-        for other, group in _powers_of(use, row).items()
-        if (other > 0, other.is_integer()) == (exponent > 0, exponent.is_integer())
-        and math.isfinite(other)
-        and abs(other) != 0.5
-        and other not in (0, 1)
-    }
+    powers = _powers_of(use, row).items()
+    alike = {other: group for other, group in powers if _kind(other) == kind and abs(other) != 0.5}
     if not exponent.is_integer():
         return [*alike.values()] if abs(exponent) <= _LARGE else ()
     sizes = sorted(map(abs, alike))
     place = bisect_left(sizes, abs(exponent))
     near = sizes[max(place - 1, 0) : place + 1]
     return [group for other, group in alike.items() if abs(other) in near]
+
+
+def _kind(exponent: float) -> tuple[bool, bool] | None:
+    """Return whether an exponent is above 0, and whether it is whole; None for those that are not grouped."""
+    is_grouped = math.isfinite(exponent) and exponent not in (0, 1)
+    return (exponent > 0, exponent.is_integer()) if is_grouped else None
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
@@ -439,17 +437,12 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     if set(y) <= {1}:
         return {"one element"}
     relations = set() if any(isinstance(dim, int) and dim != 1 for dim in y) else {"one element"}
-    if len(y) == 1 < len(x):
-        return relations | _relations_of_vector(x, y)
+    if len(y) == 1 < len(x):  # some runtimes read one as long as dim 1 as a value per channel
+        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+        if len(x) == 2 or len(sizes) == 2:
+            return relations | {"vector"}
+        return relations | {"channels"} | ({"vector"} if x[1] != y[0] else set())
     return relations | {("same rank", "higher rank", "lower rank")[(len(y) > len(x)) - (len(y) < len(x))]}
-
-
-def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
-    """Return the possible relations of a vector. Some runtimes read one as long as dim 1 as a value per channel."""
-    sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
-    if len(x) == 2 or len(sizes) == 2:
-        return {"vector"}
-    return {"channels"} if x[1] == y[0] else {"channels", "vector"}
 
 
 GROUPS = {

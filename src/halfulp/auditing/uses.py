@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +56,15 @@ class Operand:
     text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
     def __post_init__(self) -> None:
-        if self.constant is not None:
-            self.text = self._describe(self.constant)
+        if self.constant is None:
+            return
+        if self.values is None:
+            self.text = "?"
+            return
+        few = [*self.values[:4], *self.values[4:][-1:]]
+        texts = [number(self.constant.dtype.type(value)) for value in few]
+        some = f"{self.values.size} values from {texts[0]} to {texts[-1]}" if len(texts) > 4 else ""
+        self.text = some or ", ".join(texts) or "no values"
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
@@ -93,14 +101,6 @@ class Operand:
         is_equal = np.any(self.values == value)
         return bool(is_equal or (value != value and np.any(self.values != self.values)))
 
-    def _describe(self, constant: Array) -> str:
-        if self.values is None:
-            return "?"
-        texts = [number(constant.dtype.type(value)) for value in (*self.values[:4], *self.values[-1:])]
-        if self.values.size > 4:
-            return f"{self.values.size} values from {texts[0]} to {texts[-1]}"
-        return ", ".join(texts[:-1]) or "no values"
-
 
 def number(value: Any) -> str:
     """Return a number with the digits that distinguish it from its neighbours."""
@@ -124,7 +124,7 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model: its graph or function, and the values that it can read
+    scope: Scope | None = None  # in an ONNX model
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -139,6 +139,12 @@ class Use:
     def is_prelu(self) -> bool:
         """Whether it is a PRelu, under any standard's name."""
         return "relu" in self.operator.lower()
+
+    @property
+    def graph(self) -> Scope:
+        """In an ONNX model: the graph or function around it, and the values that it can read."""
+        assert self.scope is not None
+        return self.scope
 
     @property
     def where(self) -> str:
@@ -349,7 +355,8 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        folded = _folded(((node.inputs, node.outputs) for node in graph.nodes), graph.constants.__contains__)
+        steps = map(attrgetter("inputs", "outputs"), graph.nodes)
+        folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
         placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
         for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""The command line. Each verb has its own file; this file has the parts that all verbs share.
+"""The command line. A file has the verbs of a panel of ``--help``; this one, what happens around all of them.
 
 A verb imports the modules that load the onnx package inside its function, so that ``halfulp --help`` starts at once.
 """
@@ -20,12 +20,9 @@ import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
-from halfulp.cli.audit import audit
-from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
-from halfulp.cli.convert import convert, repair
+from halfulp.cli.models import audit, bench, convert, repair, run
 from halfulp.cli.programs import demo, doors, exec, spec
-from halfulp.cli.run import run
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
 from halfulp.installed import ANSWERS, version_of
 
@@ -60,8 +57,7 @@ class _Flags:
         return params
 
 
-class _Verb(_Flags, TyperCommand):
-    """One verb."""
+class _Verb(_Flags, TyperCommand): ...
 
 
 class _Verbs(_Flags, TyperGroup):
@@ -71,7 +67,7 @@ class _Verbs(_Flags, TyperGroup):
         try:
             return super().main(*args, **extra)
         except (OSError, SystemExit) as error:
-            if isinstance(error, SystemExit) and not _is_of_rich(error):
+            if not _is_closed_pipe(error):
                 raise
             # If the usage error cannot be written, only the exit status reports it.
             _let_go(sys.stderr)
@@ -95,19 +91,24 @@ class _Verbs(_Flags, TyperGroup):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn an error into text on stderr and a status."""
+    """Turn an error into text on stderr and a status; without one, write the standard output."""
+    ended = None
     try:
-        with _flushed():
+        try:
             yield
+        except typer.Exit as error:
+            ended = error
+        if sys.stdout is not None:  # None if it was closed at the start
+            sys.stdout.flush()
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, SystemExit) and not _is_of_rich(error):
+        if not _is_closed_pipe(error):
             raise
         _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except Exception as error:
-        if isinstance(error, typer.Exit) or (text := _words(error)) is None:
+        if (text := _words(error)) is None:
             raise
         _let_go(sys.stdout)
         try:
@@ -115,18 +116,6 @@ def _in_words() -> Iterator[None]:
         except OSError:
             _let_go(sys.stderr)
         raise typer.Exit(2) from None
-
-
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Write the standard output of a verb that ends without an error."""
-    ended = None
-    try:
-        yield
-    except typer.Exit as error:
-        ended = error
-    if sys.stdout is not None:  # None if it was closed at the start
-        sys.stdout.flush()
     if ended is not None:
         raise ended
 
@@ -147,9 +136,9 @@ def _words(error: Exception) -> str | None:
     return f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
 
 
-def _is_of_rich(error: SystemExit) -> bool:
-    """Return whether rich exited with status 1 because the reader of its output closed the pipe."""
-    return isinstance(error.__context__, BrokenPipeError)
+def _is_closed_pipe(error: OSError | SystemExit) -> bool:
+    """Return whether the output can't be written, where rich exits with status 1 if its reader closed the pipe."""
+    return isinstance(error, OSError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def _let_go(stream: TextIO | None) -> None:

@@ -25,7 +25,7 @@ from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, owners_of, plain_domain, subgraphs
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
 
@@ -46,10 +46,9 @@ def _inlined(walk: Walk, what: str) -> None:
 
 def _in_float32(walk: Walk, what: str) -> str | None:
     """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
-    names = set() if what in _KINDS else _names(what, walk)
-    before = len(walk.changes)
+    names, before = _names(what, walk), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
-    for owner, opset in walk.owners:
+    for owner, opset in owners_of(walk.proto):
         scopes = [*walk.scopes(owner)]
         region = {name for scope in scopes for name in _wanted(scope, what, names)}
         for scope in scopes:
@@ -58,11 +57,9 @@ def _in_float32(walk: Walk, what: str) -> str | None:
                     region.difference_update(node.output)
                     walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
-    if len(walk.changes) > before:
-        return None
     nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
-    by_itself = "--float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-    return f"{nothing}: {by_itself}" if what == "norms" else nothing
+    why = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    return None if len(walk.changes) > before else nothing + why * (what == "norms")
 
 
 FLOAT32 = (_inlined, _in_float32)
@@ -71,6 +68,8 @@ FLOAT32 = (_inlined, _in_float32)
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
+    if what in _KINDS:
+        return set()
     numbered = chain.from_iterable(enumerate(scope.owner.node) for scope in walk.scopes())
     known = set().union(*starmap(_spellings, numbered)) - {""}
     rest, names = f",{what},", set[str]()
@@ -94,7 +93,7 @@ def zero_epsilons(model: Onnx) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
     for scope in model.scopes():
-        for node in chain.from_iterable(norms(scope)):
+        for node in chain(*norms(scope)):
             constants = [scalar(name, scope) for name in node.input if name]
             is_half = scope.value(node.output[0]).type in HALVES
             if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
@@ -104,26 +103,25 @@ def zero_epsilons(model: Onnx) -> Iterator[Change]:
 def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     """Yield the first output of each node of a graph that is wanted, and of each cast behind one of them."""
     nodes = scope.owner.node
-
-    def is_of_tensors(node: NodeProto) -> bool:  # a sequence keeps its elements
-        kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
-        return not subgraphs(node) and kinds <= {"tensor", "undeclared"}
-
-    if what == "norms":
-        wanted = [*chain.from_iterable(norms(scope))]
-    elif what == "pow":
-        wanted = [node for node in nodes if node.op_type == "Pow"]
-    elif what == "all":
-        wanted = [node for node in nodes if node.op_type != "Constant" and is_of_tensors(node)]
-    else:  # the bodies of a node are looked at by themselves
-        called = (node for number, node in enumerate(nodes) if not names.isdisjoint(_spellings(number, node)))
-        wanted = [node for node in called if not subgraphs(node)]
+    named = (node for number, node in enumerate(nodes) if _is_named(scope, what, names, number, node))
+    wanted = [*(chain(*norms(scope)) if what == "norms" else named)]
     made = {name for node in wanted for name in node.output}
     for node in nodes:
         if node.op_type == "Cast" and not made.isdisjoint(node.input):
             made.update(node.output)
             wanted.append(node)
     yield from (name for node in wanted for name in node.output[:1])
+
+
+def _is_named(scope: Scope, what: str, names: set[str], number: int, node: NodeProto) -> bool:
+    """Tell whether a node is among all, each Pow or those with names. Nodes in bodies are looked at by themselves."""
+    if what == "pow":
+        return node.op_type == "Pow"
+    if what != "all":
+        return not subgraphs(node) and not names.isdisjoint(_spellings(number, node))
+    kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
+    is_of_tensors = kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
+    return is_of_tensors and node.op_type != "Constant" and not subgraphs(node)
 
 
 def _why_left(node: NodeProto, known: Scope) -> str:
@@ -323,13 +321,10 @@ def _cast_weights(proto: ModelProto) -> set[str]:
 
 def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
     """Return inputs in the types that a model declares: a widened one reads float32."""
-    types = {value.name: value.type for value in model.graph.inputs}
-    return {
-        name: np.asarray(value).astype(np.float32)
-        if types.get(name) == "float32" and np.asarray(value).dtype.name in HALVES
-        else value
-        for name, value in sample.items()
-    }
+    wide = {value.name for value in model.graph.inputs if value.type == "float32"}
+    arrays = {name: np.asarray(sample[name]) for name in wide & sample.keys()}
+    halves = {name: array for name, array in arrays.items() if array.dtype.name in HALVES}
+    return {**sample, **{name: array.astype(np.float32) for name, array in halves.items()}}
 
 
 def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:
@@ -366,9 +361,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
             with np.errstate(over="ignore"):
                 lost = np.isfinite(right.astype(now.dtype)) > finite(now)
             spoiled = int(lost.sum() + np.isnan(right).sum())
-            (was, first), (away, last) = (
-                distance(right, each[name].astype(right.dtype)) for each in (old, new)
-            )
+            was, first = distance(right, old[name].astype(right.dtype))
+            away, last = distance(right, now.astype(right.dtype))
             unit = float(ml_dtypes.finfo(now.dtype).eps)  # type: ignore[no-untyped-call]
             line = f"{line}: {first} before, {last} now"
             if spoiled:
@@ -379,11 +373,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
             is_new = difference(right, old[name]) is None
             (differences if is_new else notes).append(f"{line}: {unlike}")
     if is_fused:
-        by = (
-            "in ONNX Runtime it computes in float32"
-            if engine == "onnxruntime"
-            else "ONNX Runtime did not run it"
-        )
+        by = "in ONNX Runtime it computes in float32"
+        by = by if engine == "onnxruntime" else "ONNX Runtime did not run it"
         notes.append(f"a fused norm rounds in other places than the nodes that it was; {by}")
     elements = sum(np.size(value) for value in exact.values())
     failure = nothing_told(exact, vacuous(exact))

@@ -15,7 +15,7 @@ from copy import deepcopy
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -27,19 +27,11 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import (
-    OLDEST_IR_OF_DEFAULTS,
-    REFUSALS,
-    Ask,
-    Types,
-    infer_types,
-    without_made_up,
-)
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Types, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:(?:node name|Name|name):? )?\bhalfulp#(\d+)\b")
-_LONGEST = 200
 OLDEST_IR = 3  # the first with opset imports
 _LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
@@ -95,12 +87,10 @@ def refuse(walk: Walk, where: str = "", hint: str = "") -> None:
         by_reason.setdefault(reason, []).append(name)
     said = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
     (name, place, reason), *others = refused
-    if not others:
-        raise UnsupportedError(f"{walk.file}: node {name}: no exact form in {place}: {reason}{hint}")
-    number = len(refused)
-    raise UnsupportedError(
-        f"{walk.file}: {number} nodes have no exact form in {where or place}: {said}{hint}"
-    )
+    what = f"node {name}: no exact form in {place}: {reason}"
+    if others:
+        what = f"{len(refused)} nodes have no exact form in {where or place}: {said}"
+    raise UnsupportedError(f"{walk.file}: {what}{hint}")
 
 
 class Refusal(NamedTuple):
@@ -113,7 +103,13 @@ class Refusal(NamedTuple):
 
 def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     """Return why the checker refuses a model, None if it accepts it; its large weights need not be looked at."""
-    checkable = _without_own(_without_data(model, math.inf if with_weights else _LARGE))
+
+    def is_left_out(tensor: TensorProto) -> bool:  # for external data the checker would look here
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        return is_external or (not with_weights and math.prod(tensor.dims) > _LARGE)
+
+    is_whole = not any(map(is_left_out, model.graph.initializer))
+    checkable = _without_own(model if is_whole else without_tensors(model, is_left_out))
     if _message(checkable) is None:
         return None
     numbered = deepcopy(checkable)
@@ -121,7 +117,7 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
         node.name = f"halfulp#{index}"  # messages name few nodes that have no name
     message = str(_message(numbered))
     reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
-    reason = printable(" ".join(reason.split()), _LONGEST)
+    reason = printable(" ".join(reason.split()), 200)
     found = _NUMBERED.search(message)
     if found is None:
         return Refusal(reason)
@@ -137,13 +133,11 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
 
 def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     """Tell whether runtimes load such a model."""
-    is_input = any(
-        refused.reason.startswith(f"{_UNTYPED} (value_info name: {x.name})") for x in model.graph.input
-    )
-    is_sparse = (
-        bool(model.graph.sparse_initializer) and "has unsupported type: sparse_tensor(" in refused.reason
-    )
-    return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
+    reason, graph = refused.reason, model.graph
+    if graph.sparse_initializer and "has unsupported type: sparse_tensor(" in reason:
+        return True
+    of_inputs = tuple([f"{_UNTYPED} (value_info name: {each.name})" for each in graph.input])
+    return reason.startswith(_HARMLESS) and not reason.startswith(of_inputs)
 
 
 def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
@@ -172,7 +166,7 @@ def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
     raise ModelError(said, file=model.file, node=refused.node, **shown)
 
 
-def by_nodes(model: Onnx, ask: Ask = "foreign") -> dict[str, Types]:
+def by_nodes(model: Onnx, ask: Literal["foreign", "none"] = "foreign") -> dict[str, Types]:
     """Return the types that the nodes of each graph give its values, whatever the model declares."""
     return infer_types(model.proto, model.file, ask=ask, declared_too=False)
 
@@ -240,15 +234,6 @@ def _without_own(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _without_data(model: ModelProto, most: float) -> ModelProto:
-    """Return a model whose external tensors, for which the checker would look here, and larger ones are inputs."""
-
-    def is_left_out(tensor: TensorProto) -> bool:
-        return tensor.data_location == TensorProto.EXTERNAL or math.prod(tensor.dims) > most
-
-    return without_tensors(model, is_left_out) if any(map(is_left_out, model.graph.initializer)) else model
-
-
 # --- the IR version --------------------------------------------------------------------------------
 
 
@@ -289,8 +274,6 @@ _TYPES_SINCE = {
 }
 """The IR version that introduced an element type."""
 
-_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
-
 
 def lower(walk: Walk, opset: int) -> None:
     """Lower a model's IR version as far as an opset and the content allow."""
@@ -312,7 +295,7 @@ def _has_weights(graph: GraphProto) -> bool:
 def _needed(model: ModelProto) -> int:
     """Return the IR version that a model's content needs."""
     needed, kinds = [OLDEST_IR], set[int]()
-    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
+    needed += [10 if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
         for attribute in (each for node in owner.node for each in node.attribute):
             kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}

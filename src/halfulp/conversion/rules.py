@@ -24,22 +24,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import islice
+from functools import cache, cached_property, partial
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, legacy_form, view_of
+from halfulp.conversion.editor import Editor, to_legacy, view_of
 from halfulp.conversion.walk import Walk
-from halfulp.models.graph import Array, Value, type_name
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.types import Shape
+from halfulp.types import Shape, type_name
 
 Term: TypeAlias = ast.expr
 Bound: TypeAlias = Mapping[str, Any]
@@ -68,11 +68,6 @@ class _Parts(ast.NodeTransformer):
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
         return self._read(name.id) if name.id in self._parts else name
-
-
-def node_of(op_type: str, *operands: Term) -> Term:
-    """Return the term of a node. An operand that several nodes share is built once."""
-    return ast.Call(ast.Name(op_type), list(operands), [])
 
 
 def number_of(term: Term) -> float | None:
@@ -142,21 +137,17 @@ def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Te
     return both[1:] if is_mirrored else both if op_type in _COMMUTATIVE else both[:1]
 
 
-def _matched(
-    operands: list[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
-) -> Iterator[Bound]:
-    if index == len(operands):
-        yield bound
-        return
-    term, name = operands[index], node.input[index]
-    rank = len(view.value(name).shape or ())
-    # A number has to leave the shape of those beside it.
-    if rank and isinstance(term, ast.Constant | ast.UnaryOp):
-        beside = (view.value(other).shape for place, other in enumerate(node.input) if place != index)
-        if not any(shape is not None and len(shape) >= rank for shape in beside):
-            return
-    for more in matches(term, name, view, bound):
-        yield from _matched(operands, node, view, more, index + 1)
+def _matched(operands: list[Term], node: NodeProto, view: Editor, bound: Bound) -> Iterable[Bound]:
+    """Return each way in which the first inputs of a node are some operands."""
+    bounds: Iterable[Bound] = [bound]
+    ranks = [len(view.value(name).shape or ()) for name in node.input]
+    for place, (term, name) in enumerate(zip(operands, node.input, strict=False)):
+        # A number has to leave the shape of those beside it.
+        of_others = max([0, *ranks[:place], *ranks[place + 1 :]])
+        if isinstance(term, ast.Constant | ast.UnaryOp) and ranks[place] > of_others:
+            return []
+        bounds = chain.from_iterable(map(partial(matches, term, name, view), bounds))
+    return bounds
 
 
 def _is(array: Array | None, number: float) -> bool:
@@ -170,8 +161,7 @@ def _is(array: Array | None, number: float) -> bool:
 
 # --- building -------------------------------------------------------------------------------------
 
-_COMPARISONS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
-_BROADCASTING = _COMPARISONS | {"Add", "Sub", "Mul", "Div"}
+_BROADCASTING = {*_MIRRORED, "Add", "Sub", "Mul", "Div"}
 _ELEMENTWISE = _BROADCASTING | {"Neg", "Relu", "Sqrt", "Reciprocal", "Log", "Exp"}
 _OLDEST_NUMPY = 7  # the first opset that broadcasts as NumPy does
 
@@ -221,7 +211,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         shapes = [edit.value(name).shape for name in inputs]
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
-            *inputs, given = legacy_form(first, second, edit)
+            *inputs, given = to_legacy(first, second, edit)
         return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
 
     while isinstance(term, ast.Name):
@@ -239,7 +229,7 @@ def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
         with suppress(Mismatch):
             shape = NUMPY.infer(shape, operand.shape, {})
     kind = next((operand.type for operand in operands if operand.type is not None), None)
-    return Value("", "bool" if op_type in _COMPARISONS else kind, shape)
+    return Value("", "bool" if op_type in _MIRRORED else kind, shape)
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -336,11 +326,6 @@ class Rule:
         """The term that is found."""
         return parse(self.form, self.parts)
 
-    @cached_property
-    def replacement(self) -> Term:
-        """The term in its place."""
-        return parse(self.becomes)
-
     def match(self, root: NodeProto, view: Editor) -> Match | None:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
         if not self.since <= view.opset <= self.until:
@@ -368,10 +353,8 @@ class Rule:
         ulps = match.bound.get(ULPS, self.ulps)
         edit.note(f"{words}{why and f': {why}'}", "; ".join(filter(None, differs)) or None, ulps=ulps)
         before = len(edit.nodes)
-        build(self.replacement, match.bound, edit, root, kind)
-        for node in edit.nodes[before:]:
-            for name in node.input:
-                edit.reads[name] += 1
+        build(parse(self.becomes), match.bound, edit, root, kind)
+        edit.reads.update(name for node in edit.nodes[before:] for name in node.input)
         # The nodes whose values nothing reads now go.
         todo = [name for name in root.input if name]
         while todo:

@@ -4,31 +4,19 @@ A Pow with a constant exponent becomes products, roots and reciprocals, any othe
 norm that is written out becomes one operator: LayerNormalization-17, RMSNormalization-23.
 """
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto
 
-from halfulp.conversion.editor import WRAPS, Editor, NoExactForm
-from halfulp.conversion.rules import (
-    DIFFERS,
-    ULPS,
-    Answer,
-    Check,
-    Match,
-    Rule,
-    Term,
-    found,
-    node_of,
-    parse,
-    rewrite,
-    written,
-)
+from halfulp.conversion.editor import WRAPS, Editor
+from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Check, Match, Rule, found, parse, rewrite, written
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array
 from halfulp.models.onnx.walk import attributes_of
@@ -87,8 +75,7 @@ def alpha(match: Match) -> Answer:
         return False
     given = np.float32(attributes_of(match.root).get("alpha", 0.01))
     slope = np.array(given.astype(dtype_named(kind)))
-    is_rounded = float(slope) != float(given)
-    return {"slope": slope} | ({DIFFERS: f"alpha is rounded to {kind}"} if is_rounded else {})
+    return {"slope": slope, DIFFERS: None if float(slope) == float(given) else f"alpha is rounded to {kind}"}
 
 
 def computed(match: Match) -> Answer:
@@ -146,6 +133,7 @@ def _fold(form: str, *checks: Check, differs: str) -> Rule:
     return Rule(form, "PRelu(x, slope)", (*checks, fits), differs, ulps=2, parts=_PARTS)
 
 
+_STORED = "the slope, computed of constants, is stored"
 FOLD_PRELU = (
     _fold("Where(negative, product, x) | Where(not_negative, x, product)", differs=NAN),
     _fold("Where(positive, x, product) | Where(not_positive, product, x)", not_below_0, differs=NAN),
@@ -159,16 +147,13 @@ FOLD_PRELU = (
     _fold("Add(above, Mul(minus_slope, opposite))", negated, differs=ZERO),
     _fold("Max(x, product)", from_0_to_1, differs=NAN),
     _fold("LeakyRelu(x)", alpha, differs=NAN),
-    Rule(
-        "PRelu(x, slope)", "PRelu(x, stored)", (computed,), says="the slope, computed of constants, is stored"
-    ),
+    Rule("PRelu(x, slope)", "PRelu(x, stored)", (computed,), says=_STORED),
 )
 """The forms that become PRelu. A new one is a row."""
 
 _WHERE = "Where(Less(x, 0), Mul(slope, x), x)"
 _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
-
 
 _expand = partial(Rule, "PRelu(x, slope)")
 _IN_SUM = (in_rank, may_be_infinite)
@@ -210,28 +195,18 @@ def why_prelu_stays(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-def refuse_prelu(node: NodeProto, edit: Editor) -> None:
-    """Refuse a PRelu that no row expands."""
-    raise NoExactForm(f"the type of its input {node.input[0]!r} is not known")
-
-
 # --- Pow ------------------------------------------------------------------------------------------
 
 _MOST = 16  # larger exponents are not expanded into products
-_MOST_APPROXIMATELY = 1024  # by --pow logarithms
 MOST_OF_INTEGERS = 64  # where the opset has no Pow for them
-_WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
 _UFUNCS = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
 
-_UNKNOWN_RANK = 1 << 6
 _DEEPEST = 6
 
-_Operation = Callable[..., Any]
 
-
-def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
+def in_products(exponent: float, x: Any, operation: Callable[..., Any]) -> Any:
     """Return the power of x to a multiple of 1/4: products of squares and of square roots.
 
     ``operation`` makes a value of an operator and operands, as ``("Mul", x, x)``.
@@ -248,25 +223,21 @@ def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
         root = operation("Sqrt", root)
         if quarters & quarter:
             factors.append(root)
-    result = factors[0] if factors else base
-    for factor in factors[1:]:
-        result = operation("Mul", result, factor)
+    result = reduce(partial(operation, "Mul"), factors or [base])
     return operation("Reciprocal", result) if -1 < exponent < 0 else result
 
 
 def one_exponent(match: Match) -> float | None:
     """Return the exponent if one constant is that of all elements, and leaves X's shape; None otherwise."""
     x, result = match.shape("x"), match.view.value(match.root.output[0]).shape
-    array, maker, rank = match.array("e"), match.maker("e"), _UNKNOWN_RANK
-    if array is not None:
-        rank = array.ndim
-    elif maker.op_type == "Expand":
+    array, maker = match.array("e"), match.maker("e")
+    keeps_shape = array is not None and array.size == 1 and array.ndim <= len(x or ())
+    if maker.op_type == "Expand" and array is None:
         array = match.view.array(maker.input[0])
-    elif maker.op_type == "ConstantOfShape":
+    elif maker.op_type == "ConstantOfShape" and array is None:
         array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
     if array is None or not array.size or (array != array.flat[0]).any():
         return None
-    keeps_shape = array.size == 1 and rank <= len(x or ())
     is_same = x is not None and None not in x and x == result
     return float(array.flat[0]) if keeps_shape or is_same else None
 
@@ -281,29 +252,27 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
     if not (exponent if least >= 0 else 4 * exponent).is_integer():  # an integer has no root
         return False
     power, operators, at_special = _expansion(exponent)
-    words = " and ".join(dict.fromkeys(_WORDS[each] for each in operators)) or "Identity"
-    differs: list[str] = []
+    named = dict.fromkeys("products" if each == "Mul" else each for each in operators)
+    words, differs = " and ".join(named) or "Identity", [*at_special]
     ulps = 0.0  # that a result can be off: an error of X counts Y times
     if len(operators) > 1 and not is_int:
         ulps = abs(exponent) + len(operators)
-        differs.append(
-            f"each of its {len(operators)} {'products' if words == 'products' else 'operations'} is rounded"
-        )
+        noun = "products" if words == "products" else "operations"
+        differs = [f"each of its {len(operators)} {noun} is rounded", *at_special]
     elif operators and is_int and "float" in match.type("e"):
-        differs.append(f"a power that {kind} does not hold {WRAPS}")
-    differs += at_special
-    answer = {"power": power, "words": f"x^{exponent:g} becomes {words}", ULPS: ulps}
-    return answer | ({DIFFERS: "; ".join(differs)} if differs else {})
+        differs = [f"a power that {kind} does not hold {WRAPS}", *at_special]
+    words = f"x^{exponent:g} becomes {words}"
+    return {"power": power, "words": words, ULPS: ulps, DIFFERS: "; ".join(differs) or None}
 
 
 @cache
-def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
+def _expansion(exponent: float) -> tuple[ast.expr, list[str], list[str]]:
     """Return a power in products, their operators, and how they differ from it: at zeros and infinities."""
     operators: list[str] = []
 
-    def noted(op_type: str, *operands: Term) -> Term:
+    def noted(op_type: str, *operands: ast.expr) -> ast.expr:
         operators.append(op_type)
-        return node_of(op_type, *operands)
+        return ast.Call(ast.Name(op_type), [*operands], [])
 
     power = in_products(exponent, parse("x"), noted)
     x = np.array([-0.0, -np.inf, 0.0, np.inf])
@@ -382,16 +351,12 @@ EXPAND_POW = (
     _of_pow("power", (expandable,), since=1, says="{words}"),
     _of_pow("ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
+_OFF = "off by some |Y * Log(X)| units in the last place"
+_BY_LOGARITHMS = "Pow(x, e) becomes Exp(Mul(e, Log(x)))"
 POW_BY_LOGARITHMS = (
-    _of_pow("power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
+    _of_pow("power", (partial(expandable, most=1024),), since=1, says="{words}"),
     *EXPAND_POW[1:],
-    _of_pow(
-        "Exp(Mul(y, logarithm))",
-        (of_floats, logarithm),
-        "off by some |Y * Log(X)| units in the last place",
-        ulps=None,
-        says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
-    ),
+    _of_pow("Exp(Mul(y, logarithm))", (of_floats, logarithm), _OFF, None, says=_BY_LOGARITHMS),
 )
 _OF_INTEGERS = (
     lambda match: all("int" in match.type(name) for name in ("x", "e")),
@@ -420,8 +385,9 @@ def why_pow_stays(node: NodeProto, edit: Editor, *, is_exact: bool = True) -> No
 
 # --- norms ----------------------------------------------------------------------------------------
 
-_FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
-"""The operators that norms become, with the first opset that has them."""
+_LAYER = "LayerNormalization", 17, "(deviation := Sub(x, (m := ReduceMean(x, ...))))"
+_RMS = "RMSNormalization", 23, "x"
+"""The operators that norms become, with the first opsets that have them, and the base of their squares."""
 
 
 def normalizes(match: Match) -> Answer:
@@ -467,28 +433,24 @@ _NORM_PARTS = {
     "shifted": "Add((v := ReduceMean(square, ...)), epsilon)",
     "norm": "Div(base, root) | Mul(base, inverse)",
 }
-_BASES = {"LayerNormalization": "(deviation := Sub(x, (m := ReduceMean(x, ...))))", "RMSNormalization": "x"}
-
-
-def _fuse(operator: str, form: str, check: Check, bias: str = "") -> Rule:
-    return Rule(
+FUSE = tuple(
+    Rule(
         form,
         f"{operator}(x, scale{bias}, axis=axis, epsilon=number)",
         (normalizes, check),
         "it computes in float32 and rounds otherwise",
         None,
-        _FUSED[operator],
-        parts={**_NORM_PARTS, "base": _BASES[operator]},
+        since,
+        parts={**_NORM_PARTS, "base": base},
         says=f"a norm becomes {operator}",
     )
-
-
-FUSE = (
-    _fuse("LayerNormalization", "Add(Mul(norm, scale), bias)", scaled, ", bias"),
-    _fuse("LayerNormalization", "Mul(norm, scale)", scaled),
-    _fuse("LayerNormalization", "norm", unscaled),
-    _fuse("RMSNormalization", "Mul(norm, scale)", scaled),
-    _fuse("RMSNormalization", "norm", unscaled),
+    for (operator, since, base), form, check, bias in (
+        (_LAYER, "Add(Mul(norm, scale), bias)", scaled, ", bias"),
+        (_LAYER, "Mul(norm, scale)", scaled, ""),
+        (_LAYER, "norm", unscaled, ""),
+        (_RMS, "Mul(norm, scale)", scaled, ""),
+        (_RMS, "norm", unscaled, ""),
+    )
 )
 
 
@@ -531,5 +493,6 @@ def fuse_norms(walk: Walk, _: str) -> str | None:
         return None
     said = "no norm in it is exactly one operator of its opset"
     newer = [replace(rule, since=1) for rule in FUSE]
-    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)})
-    return f"{said}; --opset {max(map(_FUSED.__getitem__, names))} has {', '.join(names)}" if names else said
+    names = {match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)}
+    since = {name: opset for name, opset, _ in (_LAYER, _RMS) if name in names}
+    return f"{said}; --opset {max(since.values())} has {', '.join(since)}" if since else said

@@ -25,9 +25,7 @@ from halfulp.models.run.api import LAYERS, Origin
 from halfulp.specs import find
 from halfulp.types import TYPES, TensorType
 
-ROWS = ("openvino.Power-1", "openvino.PReLU-1")
-"""The layers that are computed by their rows."""
-
+ROWS = ("openvino.Power-1", "openvino.PReLU-1")  # the layers that are computed by their rows
 _LARGEST_FILE = 1 << 28  # the largest models have .xml files of tens of megabytes
 _SECONDS = 120.0  # the maximum time to read a file, on a busy machine
 _MEMORY = 4 << 30  # the bytes that reading a file may allocate
@@ -213,6 +211,10 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
 def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where: str) -> Node:
     kind, version = layer.get_type_name().replace("PRelu", "PReLU"), layer.get_type_info().version_id
     opset = re.fullmatch(r"opset(\d+)", version)
+    given = layer.get_attributes() if kind in LAYERS else {}
+    attributes = {name: given[name] for name in _ATTRIBUTES if name in given}
+    if "destination_type" in attributes:
+        attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
     return Node(
         label=where + _label(layer),
         standard="openvino",
@@ -222,16 +224,9 @@ def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where
         opset=int(opset[1]) if opset else 0,
         inputs=operands,
         outputs=outputs,
-        attributes=_attributes(layer) if kind in LAYERS else {},
+        attributes=attributes,
         source=layer,
     )
-
-
-def _attributes(layer: Any) -> dict[str, Any]:
-    attributes = {name: value for name, value in layer.get_attributes().items() if name in _ATTRIBUTES}
-    if "destination_type" in attributes:
-        attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
-    return attributes
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.operators import pow as exact_pow
-from halfulp.types import TYPES, FloatType, clipped, float_type, from_codes, from_integers, integer_range
+from halfulp.types import TYPES, FloatType, float_type, from_codes, from_integers, integer_range
 
 
 class Random:
@@ -72,7 +72,8 @@ def cast(values: Array, name: str) -> Array:
     if row.kind == "float":
         with np.errstate(all="ignore"):
             return values.astype(row.dtype)
-    return clipped(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(values.shape)
+    nearest = np.rint(np.nan_to_num(values)).ravel().tolist()
+    return from_integers(map(int, nearest), name).reshape(values.shape)
 
 
 def log2(values: Array) -> Array:

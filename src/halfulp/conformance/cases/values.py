@@ -28,7 +28,7 @@ from halfulp.conformance.cases.operands import (
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
-from halfulp.types import TYPES, clipped, codes, float_type, from_codes, integer_range, integers_within
+from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 Types = tuple[str, ...]
 
@@ -273,7 +273,7 @@ def neighbours(y: Array, random: Random) -> Array:
     name = y.dtype.name
     steps = random.choose([0, 0, 0, 1, -1, 2], len(y))
     if TYPES[name].kind != "float":
-        return clipped(map(add, map(int, y.astype(object).tolist()), steps.tolist()), name)
+        return from_integers(map(add, map(int, y.astype(object).tolist()), steps.tolist()), name)
     facts = float_type(name)
     if not facts.has_zero:
         return y

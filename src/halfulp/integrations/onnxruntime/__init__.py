@@ -38,9 +38,9 @@ from halfulp.integrations.fusions import fused_by_onnxruntime
 from halfulp.models.files import Source, opened
 from halfulp.models.graph import Value, listed
 from halfulp.models.onnx import Onnx, parse
-from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.checks import check_calls, label
 from halfulp.models.onnx.infer import Ask, Scope
-from halfulp.models.onnx.inline import RESOLVED, check_calls, resolved
+from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
@@ -480,7 +480,7 @@ class _Untyped(Exception):
 
 def _patched(model: Onnx) -> ModelProto:
     """Return the model of :func:`patch`."""
-    file, result = model.file, resolved(model.proto, model.file)
+    file, result = model.file, inlined(model.proto, model.file, every=False)
     if all(node.domain != RESOLVED for node in every_node(result.graph)):
         return result
     ways: tuple[Ask, ...] = ("none", "all")
@@ -535,7 +535,7 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
-            raise error.with_hint(REPAIR) from None
+            raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
         describing = list(_told(row, attributes))
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]

@@ -11,13 +11,13 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import cached_property, reduce
 from importlib import import_module
-from itertools import chain
+from itertools import chain, starmap
 from operator import index
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import onnx
@@ -27,25 +27,10 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import is_foreign, label
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
-from halfulp.models.onnx.walk import (
-    Identity,
-    Owner,
-    attributes_of,
-    bind,
-    every_node,
-    graphs,
-    identity,
-    inner_path,
-    is_ours,
-    opset_in_force,
-    plain_domain,
-    reached,
-    root,
-    subgraphs,
-)
 from halfulp.specs import find
 from halfulp.types import TYPES, Shape
 
@@ -102,7 +87,7 @@ class Scope:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: walk.Owner,
         types: Types,
         reader: TensorReader,
         path: str = "",
@@ -142,11 +127,11 @@ class Scope:
         """Add a Constant node's tensor, or a node that may give a constant."""
         op_type, outputs = node.op_type, node.output
         self._made.update(outputs)
-        self.has_bodies |= bool(subgraphs(node))
+        self.has_bodies |= bool(walk.subgraphs(node))
         if (tensor := held_tensor(node)) is not None:
             for name in outputs:
                 self.add_tensor(name, tensor)
-        elif op_type == "Shape" and not [*node.attribute, *plain_domain(node.domain)]:
+        elif op_type == "Shape" and not [*node.attribute, *walk.plain_domain(node.domain)]:
             self._measured.update(zip(outputs, node.input, strict=False))
         elif is_foldable(node):
             self._makers.update(dict.fromkeys(outputs, node))
@@ -162,10 +147,9 @@ class Scope:
 
     def value(self, name: str) -> Value:
         """Return the type and shape of a value; each is None if it is not known."""
-        known = self.types.get(name)
-        if known is None:
-            return Value(name) if self.outer is None or name in self._made else self.outer.value(name)
-        return known
+        if name in self.types or name in self._made or self.outer is None:
+            return self.types.get(name, Value(name))
+        return self.outer.value(name)
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
@@ -190,27 +174,25 @@ class Scope:
                 self._fold_one(self.as_cast(todo.pop()))
 
     def _fold_one(self, node: NodeProto) -> None:
-        tensors = [self.tensor(name) for name in node.input]
+        tensors = {name: self.tensor(name) for name in filter(None, node.input)}
         if node.op_type in ("Gather", "Size") and node.input[0] in self._measured:
-            tensors[0] = self._dims_read(node)
-        if all(tensor is not None for name, tensor in zip(node.input, tensors, strict=True) if name):
+            # These need only some of the dims, and a Size only their number.
+            places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
+            tensors[node.input[0]] = self._dims(node.input[0], places)
+        known = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        if len(known) == len(tensors):
             where = f"the constants of {node.output[0]!r}"
-            result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
+            result = folded(node, {name: self._reader.read(tensor, where) for name, tensor in known.items()})
             if result is not None:
                 self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
 
-    def _dims_read(self, node: NodeProto) -> TensorProto | None:
-        """Return the output of a Shape node as far as a Gather or a Size reads it, which needs the number of dims."""
-        places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
-        return None if places is None else self._dims(node.input[0], places.reshape(-1))
-
-    def _dims(self, name: str, places: Iterable[int] | None = None) -> TensorProto | None:
+    def _dims(self, name: str, places: Array | None = None) -> TensorProto | None:
         """Return the output of a Shape node if the dims at some places are known, by default all; others are 0."""
         shape = self.value(self._measured[name]).shape
         if shape is None:
             return None
         at = dict(enumerate(shape)) | {place - len(shape): dim for place, dim in enumerate(shape)}
-        known = all(isinstance(at.get(place), int) for place in (at if places is None else places))
+        known = all(isinstance(at.get(place), int) for place in (at if places is None else places.flat))
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
@@ -241,18 +223,16 @@ def scalar(name: str, known: Scope) -> float | None:
     return float(array.reshape(-1)[0])
 
 
-# The attributes of Constant nodes other than a tensor: the field of the value, and its type.
-_HELD = {
-    "value_float": ("f", np.float32),
-    "value_floats": ("floats", np.float32),
-    "value_int": ("i", np.int64),
-    "value_ints": ("ints", np.int64),
+# The types of the numbers in attributes of Constant nodes.
+_HELD: dict[int, type] = {
+    **dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32),
+    **dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64),
 }
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
     """Return the tensor of a Constant node; None for other nodes and for sparse, text and broken constants."""
-    if node.op_type != "Constant" or plain_domain(node.domain) or len(node.attribute) != 1:
+    if node.op_type != "Constant" or walk.plain_domain(node.domain) or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
     if attribute.ref_attr_name:
@@ -260,10 +240,10 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     if attribute.type == AttributeProto.TENSOR:
         tensor: TensorProto = attribute.t
         return tensor
-    if attribute.name not in _HELD:
+    if attribute.type not in _HELD:
         return None
-    field, dtype = _HELD[attribute.name]
-    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), [*node.output, ""][0])
+    numbers: Array = np.array(onnx.helper.get_attribute_value(attribute), _HELD[attribute.type])
+    return onnx.numpy_helper.from_array(numbers, [*node.output, ""][0])
 
 
 def infer_types(
@@ -272,15 +252,14 @@ def infer_types(
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
-        model: a checked model, or one whose Pow and PRelu nodes are resolved.
-        file: its name in messages.
+        model, file: a checked model, or one whose Pow and PRelu nodes are resolved, and its name in messages.
         ask: the nodes whose types ONNX Runtime may infer, if it is installed and the onnx package does not: those of
             operators that the package does not know, all, or none.
         declared_too: use the types that the model declares for the outputs of nodes.
     """
     light = _light(model)
     if not declared_too:
-        for _, graph in graphs(light.graph):
+        for _, graph in walk.graphs(light.graph):
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
@@ -294,7 +273,7 @@ def infer_types(
 def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
     types_by_path: dict[str, Types] = {}
-    for path, graph in graphs(model.graph):
+    for path, graph in walk.graphs(model.graph):
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
             for tensor in graph.initializer
@@ -348,10 +327,10 @@ _MOST_PROPAGATED = 1 << 18
 
 def _propagates(model: ModelProto) -> bool:
     """Tell whether an operator of ``_PROPAGATING`` makes a vector or a number in a typed model without long vectors."""
-    nodes = every_node(model.graph, *model.functions)
+    nodes = walk.every_node(model.graph, *model.functions)
     results = {name for node in nodes if node.op_type in _PROPAGATING for name in node.output}
     matrices, others, longest = set[str](), set[str](), 0
-    for _, graph in graphs(model.graph) if results else ():
+    for _, graph in walk.graphs(model.graph) if results else ():
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             (matrices if len(dims) > 1 else others).add(info.name)
@@ -362,7 +341,7 @@ def _propagates(model: ModelProto) -> bool:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph, opset = model.graph, opset_in_force(model.opset_import)
+    graph, opset = model.graph, walk.opset_in_force(model.opset_import)
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
     infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
@@ -382,7 +361,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     # ONNX Runtime may refuse a Pow.
-    powers = [node for node in every_node(probe.graph) if is_ours(node)]
+    powers = [node for node in walk.every_node(probe.graph) if walk.is_ours(node)]
     operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
     for node in powers:
         _make_identity(node)
@@ -397,9 +376,8 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
-    outputs = [output for output in session.get_outputs() if output.type in TYPE_NAMES]
     declarations = []
-    for output in outputs:
+    for output in (output for output in session.get_outputs() if output.type in TYPE_NAMES):
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         declarations.append(declaration(output.name, TYPE_NAMES[output.type], shape if exact else None))
@@ -416,7 +394,7 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
     keep its shape, or its channels.
     """
-    owners, unknown = dict(graphs(model.graph)), set[str]()
+    owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}
         for path, graph in owners.items()
@@ -424,8 +402,8 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     for path, names in defined.items():
         unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
     known_shapes, shapes = _shapes(types), dict[str, Shape]()
-    for node in reversed([*every_node(model.graph)] if unknown else []):
-        if [*node.input, ""][0] in unknown and not plain_domain(node.domain):
+    for node in reversed([*walk.every_node(model.graph)] if unknown else []):
+        if [*node.input, ""][0] in unknown and not walk.plain_domain(node.domain):
             output = [*node.output, ""][0]
             shape = _shape_read(node, known_shapes, known_shapes.get(output) or shapes.get(output))
             if shape is not None:
@@ -445,7 +423,7 @@ def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Sha
     if weights is not None and len(weights) > 2:
         axis, factor = _KERNELS[node.op_type]
         channels = weights[axis]
-        known = channels * attributes_of(node).get(factor, 1) if isinstance(channels, int) else None
+        known = channels * walk.attributes_of(node).get(factor, 1) if isinstance(channels, int) else None
         return (None, known, *[None] * (len(weights) - 2))
     if output is not None and node.op_type in _KEEPS_CHANNELS:
         return (*output[:2], *[None] * (len(output) - 2))
@@ -465,7 +443,7 @@ def _light(model: ModelProto) -> ModelProto:
     )
     graph = light.graph
     del graph.sparse_initializer[:], light.functions[:]
-    light.functions.extend(reached(model))
+    light.functions.extend(walk.reached(model))
     light.ir_version = max(model.ir_version, OLDEST_IR_OF_DEFAULTS)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
@@ -474,10 +452,10 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = opset_in_force(model.opset_import)
+    opset = walk.opset_in_force(model.opset_import)
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
-    for node in every_node(graph):
+    for node in walk.every_node(graph):
         version = opset
         if node.domain == RESOLVED:
             row = find(node.op_type)
@@ -489,15 +467,11 @@ def _light(model: ModelProto) -> ModelProto:
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
     is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
-    return is_like_first and len(node.output) == 1 and not plain_domain(node.domain)
+    return is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain)
 
 
-class _Call(NamedTuple):
-    """A node, the function around it, and the paths of the graphs around it, innermost first."""
-
-    node: NodeProto
-    caller: FunctionProto | None
-    paths: tuple[str, ...]
+_Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
+"""A node, the function around it, and the paths of the graphs around it, innermost first."""
 
 
 class FunctionTypes:
@@ -505,77 +479,77 @@ class FunctionTypes:
 
     def __init__(self, model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign") -> None:
         self._model, self._types, self._file, self._ask = model, types, file, ask
-        self._found: dict[Identity, dict[str, Types]] = {}
-        self._calls: dict[Identity, list[_Call]] = defaultdict(list)
-        called = reached(model)
-        if called:
-            self._note_calls(None, model.graph, ("",))
+        self._found: dict[walk.Identity, dict[str, Types]] = {}
+        self._calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
+        if called := walk.reached(model):
+            self._note_calls(None, model.graph, "")
         for function in called:
-            self._note_calls(function, function, (root(function),))
+            self._note_calls(function, function, walk.root(function))
 
-    def _note_calls(self, caller: FunctionProto | None, owner: Owner, paths: tuple[str, ...]) -> None:
+    def _note_calls(self, caller: FunctionProto | None, owner: walk.Owner, *paths: str) -> None:
         for node in owner.node:
-            self._calls[identity(node)].append(_Call(node, caller, paths))
-            for name, graph in subgraphs(node):
-                self._note_calls(caller, graph, (inner_path(paths[0], node, name), *paths))
+            self._calls[walk.identity(node)].append((node, caller, paths))
+            for name, graph in walk.subgraphs(node):
+                self._note_calls(caller, graph, walk.inner_path(paths[0], node, name), *paths)
 
     def of(self, function: FunctionProto) -> dict[str, Types]:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
-        key = identity(function)
+        key = walk.identity(function)
         if key not in self._found:
-            calls = [call for call, *_ in self.kinds(function)]
-            per_call = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
-            joined = reduce(_joined, per_call) if per_call else {"": {}}
-            self._found[key] = {root(function) + path: types for path, types in joined.items()}
+            per_kind = [self._inferred(function, inputs, call) for inputs, (call, *_) in self.kinds(function)]
+            joined = reduce(_joined, per_kind) if per_kind else {"": {}}
+            self._found[key] = {walk.root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
-    def kinds(self, function: FunctionProto) -> list[list[_Call]]:
-        """Return the calls of a function, with those of equal types and attributes in one list."""
-        calls_by_types: dict[tuple[bytes, ...], list[_Call]] = {}
-        for call in self._calls[identity(function)]:
-            given = (*self._inputs(function, call), *call.node.attribute)
-            equal = (*(message.SerializeToString(deterministic=True) for message in given),)
-            calls_by_types.setdefault(equal, []).append(call)
-        return [*calls_by_types.values()]
-
-    def _inputs(self, function: FunctionProto, call: _Call) -> list[onnx.ValueInfoProto]:
-        """Return a function's inputs with the types that a call gives them."""
-        types_by_path = self._types if call.caller is None else self.of(call.caller)
-        types = ChainMap(*(types_by_path.get(path, {}) for path in call.paths))
-        given = zip(function.input, call.node.input, strict=False)
-        values = [(name, types.get(outer, Value(outer))) for name, outer in given]
-        return [declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values]
+    def kinds(self, function: FunctionProto) -> list[tuple[list[onnx.ValueInfoProto], list[NodeProto]]]:
+        """Return the calls of a function by their types and attributes: its inputs' types there, and the nodes."""
+        kinds: dict[tuple[bytes, ...], tuple[list[onnx.ValueInfoProto], list[NodeProto]]] = {}
+        for call, caller, paths in self._calls[walk.identity(function)]:
+            types_by_path = self._types if caller is None else self.of(caller)
+            types = ChainMap(*(types_by_path.get(path, {}) for path in paths))
+            given = zip(function.input, call.input, strict=False)
+            values = [(name, types.get(outer, Value(outer))) for name, outer in given]
+            inputs = [
+                declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values
+            ]
+            messages = (*inputs, *call.attribute)
+            equal = (*(message.SerializeToString(deterministic=True) for message in messages),)
+            kinds.setdefault(equal, (inputs, []))[1].append(call)
+        return [*kinds.values()]
 
     def _inferred(
-        self, function: FunctionProto, call: NodeProto, inputs: list[onnx.ValueInfoProto]
+        self, function: FunctionProto, inputs: list[onnx.ValueInfoProto], call: NodeProto
     ) -> dict[str, Types]:
         graph = GraphProto(
             name=function.name, node=function.node, value_info=function.value_info, input=inputs
         )
         graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in function.output)
-        bind(graph, function, call)
+        walk.bind(graph, function, call)
         model = ModelProto(
             ir_version=self._model.ir_version,
             opset_import=function.opset_import,
-            functions=reached(self._model, function),
+            functions=walk.reached(self._model, function),
             graph=graph,
         )
         return infer_types(model, self._file, ask=self._ask)
 
 
 def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:
-    return {
-        path: {name: _agreed(a[path][name], b[path][name]) for name in a[path].keys() & b[path].keys()}
-        for path in a.keys() & b.keys()
-    }
+    """Return what two calls of a function agree on."""
+    joined: dict[str, Types] = {path: {} for path in a.keys() & b.keys()}
+    for path, types in joined.items():
+        for name in a[path].keys() & b[path].keys():
+            x, y = a[path][name], b[path][name]
+            shape = None
+            if x.shape is not None and y.shape is not None and len(x.shape) == len(y.shape):
+                shape = tuple(starmap(_agreed, zip(x.shape, y.shape, strict=True)))
+            kind = _agreed(x.kind, y.kind) or "undeclared"
+            types[name] = Value(name, _agreed(x.type, y.type), shape, kind)
+    return joined
 
 
-def _agreed(a: Value, b: Value) -> Value:
-    shape = None
-    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
-        shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    kind = a.kind if a.kind == b.kind else "undeclared"
-    return Value(a.name, a.type if a.type == b.type else None, shape, kind)
+def _agreed(a: Any, b: Any) -> Any:
+    return a if a == b else None
 
 
 # --- nodes of constants -----------------------------------------------------------------------------
@@ -600,15 +574,14 @@ _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Res
 def is_foldable(node: NodeProto) -> bool:
     """Return whether a node may give a constant if its inputs are constants."""
     old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
-    return node.op_type in _OPERATORS and not plain_domain(node.domain) and not any(old)
+    return node.op_type in _OPERATORS and not walk.plain_domain(node.domain) and not any(old)
 
 
-def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
-    """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
-    given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
+def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:
+    """Return the result of a foldable node for constants by name; None if it is too large or the node is broken."""
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
     try:
-        if _BOUNDS.get(node.op_type, _bound_by_sum)([a for a in inputs if a is not None]) > _MOST_FOLDED:
+        if _most_elements(node.op_type, [given[name] for name in node.input if name]) > _MOST_FOLDED:
             return None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -620,26 +593,13 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     return result if isinstance(result, np.ndarray) else None
 
 
-def _bound_by_sum(arrays: Sequence[Array]) -> int:
-    return max(sum(array.size for array in arrays), 1)
-
-
-def _bound_of_shape(arrays: Sequence[Array]) -> int:
-    """Return the size of the result of ConstantOfShape and Expand, whose last input is the shape."""
-    dims = arrays[-1].reshape(-1)[:64].tolist()
-    return max(abs(math.prod(map(index, dims))), _bound_by_sum(arrays[:-1]))
-
-
-def _bound_of_range(arrays: Sequence[Array]) -> int:
-    # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
-    start, limit, step = (index(array.item()) for array in arrays)
-    return -(-abs(limit - start) // abs(step))
-
-
-_BOUNDS: Mapping[str, Callable[[Sequence[Array]], int]] = {
-    "ConstantOfShape": _bound_of_shape,
-    "Expand": _bound_of_shape,
-    "Range": _bound_of_range,
-    **dict.fromkeys((*_ARITHMETIC, "Where"), lambda arrays: math.prod(array.size for array in arrays)),
-}
-"""Functions by operator. Each returns an upper bound for the number of elements of a result, or fails."""
+def _most_elements(op_type: str, arrays: Sequence[Array]) -> int:
+    """Return an upper bound for the number of elements of a result, or fail."""
+    sizes = [array.size for array in arrays]
+    if op_type == "Range":  # not of floats, whose steps the evaluator may sum or multiply
+        start, limit, step = (index(array.item()) for array in arrays)
+        return -(-abs(limit - start) // abs(step))
+    if op_type in ("ConstantOfShape", "Expand"):  # whose last input is the shape
+        dims = arrays[-1].reshape(-1)[:64].tolist()
+        return max(abs(math.prod(map(index, dims))), *sizes[:-1], 1)
+    return math.prod(sizes) if op_type in (*_ARITHMETIC, "Where") else max(sum(sizes), 1)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from halfulp.errors import printable
-from halfulp.models.graph import Array, Node, describe, type_name
+from halfulp.models.graph import Array, Node, describe
+from halfulp.types import type_name
 
 Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
 
@@ -107,7 +108,9 @@ def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 def sentence(name: str, reason: str) -> str:
     """Return the text about a vacuous output."""
-    return f"output {printable(name)!r} is {reason}: it verifies nothing"
+    return (
+        f"output {printable(name)!r} is {reason}: it verifies {'little' if is_usable(reason) else 'nothing'}"
+    )
 
 
 def is_usable(reason: str) -> bool:
