@@ -303,7 +303,11 @@ def run(
     outputs, report = result.outputs, result.report
     assert report is not None
     if output is not None:
-        write_npz(output, _flat(outputs))
+        flat = dict[str, Any]()  # where a sequence becomes name.0, name.1 and so on
+        for name, value in outputs.items():
+            is_list = isinstance(value, list)
+            flat |= {f"{name}.{i}": each for i, each in enumerate(value)} if is_list else {name: value}
+        write_npz(output, {name: value for name, value in flat.items() if isinstance(value, np.ndarray)})
     to = shared.console()
     shared.say(to, *filter(None, (result.engine, result.made_up)))
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
@@ -323,15 +327,6 @@ def run(
         shared.say(to, "-i NAME=FILE gives it other inputs")
     if output is not None:
         shared.say(to, f"written to {output}")
-
-
-def _flat(outputs: dict[str, object]) -> dict[str, Array]:
-    """Return the outputs as arrays. A sequence becomes name.0, name.1 and so on."""
-    flat: dict[str, Array] = {}
-    for name, value in outputs.items():
-        items = {f"{name}.{i}": v for i, v in enumerate(value)} if isinstance(value, list) else {name: value}
-        flat.update({key: item for key, item in items.items() if isinstance(item, np.ndarray)})
-    return flat
 
 
 def _run_nodes(report: RunReport) -> list[list[str]]:
