@@ -67,7 +67,9 @@ def _reasons(
     if not all(is_last):
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
-    is_square, has_new_dims = _exponent(path[0], known) == 2, _has_new_dims(path[0], known)
+    is_square = _exponent(path[0], known) == 2
+    shape, result = (known.value(name).shape for name in (base, path[0].output[0]))
+    has_new_dims = shape is not None and result is not None and len(shape) < len(result)
     reasons, is_layer_norm = {}, len(means) == 2
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
@@ -96,12 +98,6 @@ def _in_onnxruntime(
     if not is_pattern or type not in ("float16", "float32", None):
         return None
     return len(means) == 2 and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
-
-
-def _has_new_dims(square: NodeProto, known: Scope) -> bool:
-    """Whether the exponent has more dims than the base, as far as that is known."""
-    base, result = (known.value(name).shape for name in (square.input[0], square.output[0]))
-    return base is not None and result is not None and len(base) < len(result)
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:

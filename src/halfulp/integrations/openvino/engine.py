@@ -63,11 +63,8 @@ def blaming(file: str) -> Iterator[None]:
 class Runner(Compiled):
     """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
-    Any values of the model's graph may be its outputs.
-
-    Raises:
-        ModelError: OpenVINO does not compile the model, or a node breaks a clause of its operator's version.
-        UnsupportedError: a Power or PReLU would stay OpenVINO's own, in a narrower type.
+    Any values of the model's graph may be its outputs. An UnsupportedError says that a Power or PReLU would stay
+    OpenVINO's own, in a narrower type.
     """
 
     def __init__(self, model: Model) -> None:
