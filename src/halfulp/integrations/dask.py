@@ -68,10 +68,11 @@ def _lazily(operator: hu.Operator, function: Any, x: Any, y: Any) -> da.Array:
     x, y = (a if is_number(a) or isinstance(a, da.Array) else da.asarray(as_array(a)) for a in (x, y))
     if is_number(y):
         x = da.asarray(x)
-    types = [
-        None if is_number(a) else tensor_type((a.dtype, [None if math.isnan(n) else int(n) for n in a.shape]))
-        for a in (x, y)
-    ]
-    of_number = TensorType(next(filter(None, types)).type, ())  # the call for each block converts it
-    operator.infer(*(kind or of_number for kind in types))
+    known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
+    # A number has no shape, and the call for each block converts it.
+    operator.infer(*(TensorType(known.type, ()) if is_number(a) else _tensor_type(a) for a in (x, y)))
     return function(x, y)
+
+
+def _tensor_type(array: da.Array) -> TensorType:
+    return tensor_type((array.dtype, [None if math.isnan(n) else int(n) for n in array.shape]))

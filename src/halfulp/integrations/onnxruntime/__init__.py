@@ -391,8 +391,7 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     gives_small = any(output.type in _SMALL for output in session.get_outputs())
     if not gives_small and not any(map(_is_small, inputs.values())):
         return dict(zip(names, session.run(names, inputs), strict=True))
-    ort = installed()
-    values = {name: _ort_value(ort, value) for name, value in inputs.items()}
+    values = {name: _ort_value(value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
 
@@ -444,13 +443,13 @@ def _array(value: Any) -> Any:
     return np.asarray(SimpleNamespace(__array_interface__=interface, value=value)).view(row.dtype)
 
 
-def _ort_value(ort: Any, value: Any) -> Any:
-    array = np.asarray(value)
+def _ort_value(value: Any) -> Any:
+    array, kind = np.asarray(value), installed().OrtValue
     if not _is_small(array):
-        return ort.OrtValue.ortvalue_from_numpy(array)
+        return kind.ortvalue_from_numpy(array)
     row = element_type(array.dtype)
     bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
+    return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
 
 
 def _is_small(value: Any) -> bool:

@@ -222,9 +222,8 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
     special.flat[::9] = np.resize([0, -0.0, np.inf, -np.inf, np.nan], special.flat[::9].size)
     channels = _SIZES[1]
     identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
-    x = ov.opset13.parameter(list(_SIZES), np.float32)
-    # For a convolution: its sums do not keep the sign of a zero.
-    finite = ov.opset13.parameter(list(_SIZES), np.float32)
+    # The second is for a convolution, whose sums do not keep the sign of a zero.
+    x, finite = (ov.opset13.parameter(list(_SIZES), np.float32) for _ in range(2))
     if operator == "Power":
         exact, node = op("openvino.Power-1"), ov.opset13.power
         seconds = [np.full(1, exponent, np.float32) for exponent in _EXPONENTS]
