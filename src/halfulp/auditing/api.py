@@ -269,13 +269,9 @@ def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, 
     }
     for _, graph in graphs(proto.graph):
         names = Counter(node.name for node in graph.node if node.name)
-        texts |= {
-            label(
-                node, index, ""
-            ): "another node of its graph has the same name: ONNX Runtime refuses to load the model"
-            for index, node in enumerate(graph.node)
-            if names[node.name] > 1
-        }
+        same = "another node of its graph has the same name: ONNX Runtime refuses to load the model"
+        nodes = enumerate(graph.node)
+        texts |= {label(node, index, ""): same for index, node in nodes if names[node.name] > 1}
     texts |= _mixed(scopes)
     if texts or is_broken or len(reached(proto)) != len(proto.functions):
         return texts

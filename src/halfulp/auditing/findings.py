@@ -345,16 +345,10 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         causes[outcome] |= dict.fromkeys(reasons)
         max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
     measured = target.spoken_for_by(model.format)
-    return Summary(
-        model.file,
-        target.name,
-        None if measured is None else measured.version,
-        len(model.nodes),
-        outcomes,
-        {outcome: tuple(why) for outcome, why in causes.items() if why},
-        max_ulp or None,
-        target.version,
-    )
+    version = None if measured is None else measured.version
+    known = {outcome: tuple(why) for outcome, why in causes.items() if why}
+    whose = model.file, target.name, version, len(model.nodes)
+    return Summary(*whose, outcomes, known, max_ulp or None, target.version)
 
 
 def _outcome(node: Use, said: Statement) -> tuple[str, Iterable[str]]:

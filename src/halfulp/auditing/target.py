@@ -217,15 +217,10 @@ def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conve
     verdicts = [*(group.verdict for group in groups), *_by_type(use, measured)]
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(_dependences(use, measured, row, own))
-    return Statement(
-        target.name,
-        max(verdicts, key=_ORDER.index, default="exact"),
-        max((group.max_ulp for group in groups if group.max_ulp), default=None),
-        _reasons(use, bad),
-        depends,
-        groups=tuple(dict.fromkeys(map(_name, bad))),
-        grade=_grade(bad, depends),
-    )
+    verdict = max(verdicts, key=_ORDER.index, default="exact")
+    max_ulp = max((group.max_ulp for group in groups if group.max_ulp), default=None)
+    names, grade = tuple(dict.fromkeys(map(_name, bad))), _grade(bad, depends)
+    return Statement(target.name, verdict, max_ulp, _reasons(use, bad), depends, groups=names, grade=grade)
 
 
 def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
