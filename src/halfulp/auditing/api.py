@@ -258,8 +258,7 @@ def _fused(model: Onnx) -> frozenset[str]:
 def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, str]:
     """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
 
-    The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
-    that nothing calls.
+    The checker stops at a Pow or PRelu that breaks a clause, and looks into functions that nothing calls.
     """
     proto, scopes = model.proto, dict.fromkeys(use.scope for use in uses if use.scope is not None)
     texts = {

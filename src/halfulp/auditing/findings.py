@@ -291,9 +291,8 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
 _ZEROS = "zeros may have another sign"
 
 
-def few(names: Iterable[str]) -> str:
-    """Return the first names, and how many there are besides."""
-    return listed(names, 6)
+few = partial(listed, most=6)
+"""Return the first names, and how many there are besides."""
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,7 @@ def names() -> list[str]:
 def installed() -> dict[str, str | None]:
     """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
 
-    None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
-    without a builder's suffix, such as +cpu.
+    None of them is loaded. A version is that of the distribution, such as onnxruntime-gpu, without +cpu and the like.
     """
     versions = {name: version_of(name) for name in LOADERS["onnx"] if has_module(name)}
     if None in versions.values():  # one may be of a distribution with another name
@@ -388,9 +387,8 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 def _like_exponent(use: Use, row: Row) -> Sequence[Group]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
 
-    A runtime that multiplies for whole exponents has errors that grow with the exponent. Such an exponent is judged by
-    the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
-    runtimes compute these two powers by a square root.
+    A runtime that multiplies for whole exponents has errors that grow with the exponent: one is judged by the next
+    smaller and the next greater one. 0.5 and -0.5 say nothing about other fractions: these powers are square roots.
     """
     exponent = use.exponent
     if exponent is None or (kind := _kind(exponent)) is None:
