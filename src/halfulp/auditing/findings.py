@@ -15,13 +15,13 @@ import numpy as np
 from halfulp.auditing.data import NetworkData, NodeData, limits
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.auditing.uses import Use, number
-from halfulp.conversion.editor import SIGNIFICANT, Change, is_float
+from halfulp.conversion.editor import SIGNIFICANT, Change
 from halfulp.conversion.repair import INFINITE, Left
 from halfulp.errors import Finding, Remedy, command, in_shell, option, output_of
 from halfulp.models.graph import Array, listed
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import ids
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
 """The outcomes of a node in a runtime, the worst first."""
@@ -254,7 +254,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     truncating = [f"the power of {number(dtype_named(y).type(value))}" for value in kept]
     if use.second.constant is None and "float" in y:
         truncating = ["floating-point exponents"]
-    if truncating and x in TYPES and not is_float(x):
+    if truncating and x in TYPES and x not in FLOATS:
         truncated = f"an integer base to {truncating[0]}: the result is truncated to {x}"
         yield f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
     yield from _near_a_half(fractions, y)

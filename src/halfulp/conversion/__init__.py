@@ -39,12 +39,14 @@ class Conversion(Printed):
             also the parts of the model that could not be carried over.
         verification: the result of running both models, if it was asked for.
         folder: where the external data of an ONNX model lies.
+        untouched: the bytes of the file, if nothing was changed and they are saved as they are.
     """
 
     model: ModelProto | Network
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = None
+    untouched: bytes | None = None
     _noun: ClassVar[str] = "change"
 
     @property
@@ -72,7 +74,7 @@ class Conversion(Printed):
         if isinstance(self.model, Network):
             self.model.save(Path(path))
         else:
-            save_onnx(Onnx(self.model, folder=self.folder), Path(path))
+            save_onnx(Onnx(self.model, folder=self.folder), Path(path), self.untouched)
 
 
 @takes(ConvertOptions)

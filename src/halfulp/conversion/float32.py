@@ -25,7 +25,7 @@ from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, owners_of, plain_domain, subgraphs
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
 
@@ -48,7 +48,7 @@ def _in_float32(walk: Walk, what: str) -> str | None:
     """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
     names, before = _names(what, walk), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
-    for owner, opset in walk.owners:
+    for owner, opset in owners_of(walk.proto):
         scopes = [*walk.scopes(owner)]
         region = {name for scope in scopes for name in _wanted(scope, what, names)}
         for scope in scopes:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Change, Editor, is_float, remade
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.rules import apply_first
@@ -37,6 +37,7 @@ from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, plain_domain, subgraphs
 from halfulp.models.run.report import vacuous
+from halfulp.types import FLOATS
 
 
 @dataclass
@@ -106,7 +107,7 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     A PRelu of integers becomes its function body.
     """
     kind = edit.type_of(node.input[0])
-    if node.op_type == "PRelu" and not is_float(kind):
+    if node.op_type == "PRelu" and kind not in FLOATS:
         apply_first(EXPAND_PRELU, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
     inputs = []

@@ -32,7 +32,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, legacy_form, view_of
+from halfulp.conversion.editor import Editor, to_legacy, view_of
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope
@@ -211,7 +211,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         shapes = [edit.value(name).shape for name in inputs]
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
-            *inputs, given = legacy_form(first, second, edit)
+            *inputs, given = to_legacy(first, second, edit)
         return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
 
     while isinstance(term, ast.Name):

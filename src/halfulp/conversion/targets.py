@@ -23,7 +23,6 @@ from halfulp.conversion.editor import (
     Terms,
     exactly_as,
     holds,
-    is_float,
     is_one,
     remade,
     settle,
@@ -35,8 +34,8 @@ from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array
-from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours
-from halfulp.types import TYPES
+from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours, owners_of
+from halfulp.types import FLOATS, TYPES
 
 _ALL = tuple(TYPES)
 _OLDEST = 7  # both measured targets refuse or misread the broadcasting of older opsets
@@ -112,7 +111,7 @@ def _measured(name: str, **more: Any) -> Target:
 
 def _in_order(types: Iterable[str]) -> tuple[str, ...]:
     """Return the types sorted: floating types first, then by width."""
-    return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
+    return tuple(sorted(types, key=lambda name: (name not in FLOATS, TYPES[name].bits, name)))
 
 
 @cache
@@ -154,7 +153,7 @@ def _into_range(walk: Walk, name: str) -> None:
     target = _target(name)
     oldest, newest = target.opsets[0], target.opsets[1] or NEWEST
     wanted = min(max(opset_of(walk), oldest), newest)
-    *functions, own = walk.owners
+    *functions, own = owners_of(walk.proto)
     other = [each for each in (own, *functions) if not oldest <= each[1] <= newest]
     for owner, opset in other:
         whose = f" of the function {printable(owner.name)!r}" if isinstance(owner, FunctionProto) else ""
@@ -205,14 +204,14 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     new = remade(node)
     if y not in wanted:
         # An integer base wraps around with an integer exponent, and saturates with a float exponent.
-        alike = (kind for kind in wanted if is_float(base) or is_float(kind) == is_float(y))
+        alike = (kind for kind in wanted if base in FLOATS or (kind in FLOATS) == (y in FLOATS))
         settle(new, alike, edit, f"{target.name} takes no {y} here", x=base, may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         said = f"the base is cast from {x} to {base} and the power back"
         edit.note(f"{said}: {target.name} takes no {refused}", between)
         new.input[0] = edit.cast(node.input[0], base)
-        return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
+        return edit.keep_cast(new, base, x, rounds=target.rounds and x not in FLOATS and y not in FLOATS)
     shape, exact = edit.value(node.input[0]).shape, target.exact.get((x, edit.type_of(new.input[1])), ())
     # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
     is_vector = shape is None or shape[-1:] not in ((), (1,))
@@ -225,11 +224,11 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 
 def _is_narrow(x: str, y: str, exponent: Array | None) -> bool:
     """Return whether a base of type x, other than float32, needs a wider one beside a floating exponent of type y."""
-    if not is_float(y) or x == "float32":
+    if y not in FLOATS or x == "float32":
         return False
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
-    return not is_float(x) or not is_held
+    return x not in FLOATS or not is_held
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:
@@ -239,7 +238,7 @@ def wider(x: str, target: Target) -> tuple[str, str]:
     if holds("float32", x):
         rounded_twice = "the power is rounded twice: to float32, then back"
         wraps = "a power of 2^24 and more is rounded, and does not wrap around"
-        return "float32", rounded_twice if is_float(x) else wraps
+        return "float32", rounded_twice if x in FLOATS else wraps
     if holds(target.wide, x):
         return target.wide, f"a power that {x} does not hold does not wrap around"
     bits = {"float32": 24, "float64": 53}[target.wide]
