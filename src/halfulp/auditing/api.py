@@ -35,7 +35,7 @@ from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
-from halfulp.integrations.onnxruntime.rewrite import DOMAIN
+from halfulp.integrations.onnxruntime import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.files import Source, format_of
 from halfulp.models.onnx import Onnx
@@ -140,10 +140,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
 
 
 def _models(folder: Path) -> list[tuple[Path, str]]:
-    """Return the models of a folder in the order of their names, each with the reason if it can't be read.
-
-    The models are .onnx, and .xml with a network. Links are followed, but no folder is entered twice.
-    """
+    """Return a folder's models by name, each with the reason if it can't be read; links lead to no folder twice."""
     models, entered = list[tuple[Path, str]](), set[str]()
 
     def is_unread(error: OSError, path: Path | None = None) -> None:
@@ -225,10 +222,7 @@ def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measu
 
 
 def _try_conversions(report: ModelReport, model: Onnx) -> None:
-    """Try the repair and the conversions that help a model, which is not changed, and note them in its report.
-
-    The conversions are tried on the repaired model, if a repair makes a broken model valid.
-    """
+    """Try the repair and the conversions that help a model, which is not changed, and note them in its report."""
     statements = [said for node in report.nodes for said in node.targets]
     is_broadcast = any("broadcast" in said.groups for said in statements)
     if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
@@ -240,7 +234,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
             report.repaired = {change.node: change.what for change in changes}
             report.left = {doubt.node or doubt.file: doubt for doubt in left}
             report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
-            model = new if report.is_valid else model
+            model = new if report.is_valid else model  # that the conversions are tried on
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)

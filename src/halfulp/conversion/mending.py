@@ -69,7 +69,7 @@ class Mender:
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
-        self.found |= self.of_node.keys() & {node.name, edit.label}
+        self.found |= self.of_node.keys() & {*_names(node, edit)}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
@@ -142,7 +142,7 @@ class Mender:
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
         name, rank = node.name or edit.label, len(x.shape or ())
-        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
+        asked = next((self.of_node[key] for key in _names(node, edit) if key in self.of_node), self.slopes)
         asked = given if asked is None and given in range(-rank, rank) else asked
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
@@ -341,6 +341,11 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
+
+
+def _names(node: NodeProto, edit: Editor) -> tuple[str, str, str]:
+    """Return a node's name, and how messages name it, with its operator and without."""
+    return node.name, edit.label, edit.label.partition(" (")[0]
 
 
 def _text(shape: Shape) -> str:

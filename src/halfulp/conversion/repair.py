@@ -14,7 +14,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion import Conversion
-from halfulp.conversion.editor import Change, Editor, exactly_as, remade
+from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
@@ -254,7 +254,7 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
-            given = next((a for a in node.attribute if is_norm and a.name == "spatial"), None)
+            given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
             if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
                 changes.append(Change(label(node, index, ""), f"spatial={given.i} is dropped: {_CHANNELS}"))
                 node.attribute.remove(given)
@@ -393,18 +393,6 @@ _LIMITS = tuple(
 )
 
 
-def _widened(walk: Walk) -> dict[str, str]:
-    """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
-    halves: dict[str, str] = {}
-    for known in walk.scopes():
-        for node in known.owner.node:
-            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
-                is_cast = node.op_type == "Cast"
-                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
-                halves.update((node.output[0], half) for half in HALVES if half in kinds)
-    return halves
-
-
 def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """Store the constants of norms and of what chooses between values in the type of the values beside them.
 
@@ -413,7 +401,13 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """
     weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
-    halves = _widened(walk) if is_half else {}
+    halves = dict[str, str]()  # that norms compute in float32 of float16 or bfloat16, with that type
+    for known in walk.scopes() if is_half else ():
+        for node in known.owner.node:
+            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
+                is_cast = node.op_type == "Cast"
+                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
+                halves.update((node.output[0], half) for half in HALVES if half in kinds)
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.scope, remade(node)
@@ -522,17 +516,20 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
             touched.add(output)
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
+    shapes = {name: value.shape for path in types for name, value in types[path].items()}
+    single = {name for name, shape in shapes.items() if shape is not None and {*shape} <= {1}}
     for _, graph in graphs(model.proto.graph):
-        changes += _correct_operands(graph, known, opset, touched)
+        changes += _correct_operands(graph, known, opset, touched, single)
     return changes
 
 
 def _correct_operands(
-    graph: GraphProto, known: dict[str, str | None], opset: int, touched: set[str]
+    graph: GraphProto, known: dict[str, str | None], opset: int, touched: set[str], single: set[str]
 ) -> Iterator[Change]:
     """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters.
 
     ``touched`` has the values whose types were corrected. What is computed of them is taken to be as it is declared.
+    ``single`` has the values of one element: frameworks do not cast a float base to the type of such an exponent.
     """
     declared_as = _declared_types(graph)
     casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
@@ -552,9 +549,8 @@ def _correct_operands(
             yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
             node.input[place] = operand
             touched |= {*node.output}
-        x, y = map(known.get, node.input) if is_pow else ("", "")
-        if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
-            yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
+        if is_pow and _is_base_of(wanted, *map(known.get, node.input), is_one=node.input[1] in single):
+            yield Change(name, f"X is cast from {known[node.input[0]]} to {wanted}, {_DECLARED}")
             taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
             cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
             graph.node.insert([*graph.node].index(node), cast_base)
@@ -569,13 +565,19 @@ def _cast_operands(
 
     If an opset is given, only inputs that share the result's type count, and these only if some have this type.
     """
-    wrong = {*INTEGERS, "float64"} - {kind}
+    wrong = {*INTEGERS, "bool", "float64"} - {kind}
     read = {i: name for i, name in enumerate(node.input) if name in before and known.get(name) in wrong}
     cast = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
     if opset is None or not cast:
         return cast
     alike = next((each for each, gives_result in of_one_type(node, opset) if gives_result), {})
     return {i: name for i, name in cast.items() if i in alike and kind in map(known.get, alike.values())}
+
+
+def _is_base_of(kind: str, x: str | None, y: str | None, *, is_one: bool) -> bool:
+    """Tell whether a framework casts a base of a type for a result of another one, which the exponent has."""
+    is_wider = (x in INTEGERS and y in FLOATS) or (x in TYPES and holds(kind, x))
+    return (x != y == kind and is_wider and (x in INTEGERS or not is_one)) or (x == "bool" and kind in TYPES)
 
 
 def _declared_types(graph: GraphProto) -> dict[str, str]:

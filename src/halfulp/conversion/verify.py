@@ -135,8 +135,8 @@ class Verification:
         failure: why nothing was compared, or nothing that verifies anything; empty if something was.
         notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked;
             and differences that a change announces, where they are no larger.
-        vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
-            infinite, all equal or empty. Their elements do not count.
+        vacuous: the outputs that verify little or nothing, by name, and why: on all sets of inputs they are all equal,
+            all NaN, all infinite or empty. Only elements that are equal count.
     """
 
     rounds: int = 0
@@ -250,7 +250,11 @@ def _together(ran: list[Verification], random: str | None, announced: Mapping[st
     elif notes and not random:
         notes += ("on the same operands no tensor differs but by the order of the runtime's sums",)
     failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
-    useless = {n: why for n, why in ran[-1].vacuous.items() if all(n in each.vacuous for each in ran)}
+    useless = {
+        name: next(filter(is_usable, reasons), reasons[0])
+        for name in ran[0].vacuous
+        if all(reasons := [each.vacuous.get(name, "") for each in ran])
+    }
     elements = sum(each.elements for each in ran)
     return Verification(len(ran), elements, differences, failure=failure, notes=notes, vacuous=useless)
 
@@ -271,7 +275,8 @@ def _on(
         return Verification(1, 0, (f"{told} are refused now: {error.line}",), vacuous=useless)
     unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
     notes = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
-    elements = sum(getattr(value, "size", 1) for name, value in expected.items() if name not in useless)
+    told_by = [value for name, value in expected.items() if is_usable(useless.get(name, "all equal"))]
+    elements = sum(getattr(value, "size", 1) for value in told_by)
     failure = nothing_told(expected, useless)
     # If on the same operands no tensor differs more than it may, these are notes.
     part = parting(inputs) if notes else ""
