@@ -30,8 +30,10 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
         return
     makers = {name: node for node in nodes for name in node.output}
     readers = readers_of(nodes)
-    squares = (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2)
-    for path in (_path(square, readers) for square in squares):
+    for square in (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2):
+        path = [square]  # and those that follow it, while each is the only one that reads the one before it
+        while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
+            path += ahead
         kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
@@ -45,14 +47,6 @@ def _exponent(node: NodeProto, known: Scope) -> float | None:
     if node.op_type == "Pow" and len(node.input) == 2:
         return scalar(node.input[1], known)
     return {"Mul": 2.0, "Sqrt": 0.5}.get(node.op_type)
-
-
-def _path(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> list[NodeProto]:
-    """Return a node and those that follow it, at most 7, while each is the only one that reads the one before it."""
-    path = [node]
-    while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
-        path += ahead
-    return path
 
 
 def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
