@@ -64,14 +64,10 @@ def openvino() -> Any:
 
 
 def load(source: Source) -> Model:
-    """Read an IR file as a graph. Its ``source`` is the :class:`Origin`.
+    """Read an IR file as a graph, whose ``source`` is the :class:`Origin`; check its Power and PReLU by their rows.
 
     An input or output of the model has its tensor's name, and its other names as aliases. Any other value has its
-    layer's name.
-
-    Raises:
-        ModelError: as :func:`read`, or a Power or PReLU breaks a clause.
-        UnsupportedError: OpenVINO is not installed.
+    layer's name. Errors are those of :func:`read` too.
     """
     network, file = read(source)
     graph = graph_of(network)

@@ -308,11 +308,7 @@ def format_of(source: Source) -> Format:
 
 
 def format_to_write(output: str | os.PathLike[str]) -> Format:
-    """Return the format that a file is to be written in, by its suffix.
-
-    Raises:
-        HalfulpError: no format has this suffix.
-    """
+    """Return the format that a file is to be written in, by its suffix; raises HalfulpError if no format has it."""
     if Path(output).suffix.lower() not in SUFFIXES:
         message = f"{os.fspath(output)}: no format that is written has the suffix {Path(output).suffix!r}"
         raise HalfulpError(message, expected=".onnx or .xml")

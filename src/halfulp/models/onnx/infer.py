@@ -93,8 +93,6 @@ class Scope:
         path: str = "",
         where: str = "",
         outer: Scope | None = None,
-        *,
-        ir_version: int = OLDEST_IR_OF_DEFAULTS,
     ) -> None:
         self.owner, self.types, self.opset = owner, types, 1
         self.path, self.where, self.outer = path, where, outer
@@ -110,8 +108,7 @@ class Scope:
         if isinstance(owner, GraphProto):
             for tensor in owner.initializer:
                 self.add_tensor(tensor.name, tensor)
-            if ir_version >= OLDEST_IR_OF_DEFAULTS:
-                self.defaults |= {info.name for info in owner.input} & self.constants.keys()
+            self.defaults = {info.name for info in owner.input} & self.constants.keys()
 
     @cached_property
     def labels(self) -> dict[str, str]:

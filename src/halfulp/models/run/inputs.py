@@ -257,11 +257,7 @@ def _random(
 def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
     """Make up the sizes and values of the inputs without an initializer.
 
-    Batches without a size in ``dims`` are 1, and constants force the sizes of others.
-
-    Raises:
-        ModelError: an input cannot be made up.
-        HalfulpError: ``dims`` names a dim that the model doesn't have.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs.
     """
     given = dict(dims or {})
     Fit(given).inputs(model)  # refuses names and sizes that are given
