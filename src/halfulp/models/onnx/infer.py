@@ -23,7 +23,9 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
@@ -287,13 +289,7 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return types_by_path
 
 
-REFUSALS = (
-    onnx.shape_inference.InferenceError,
-    onnx.checker.ValidationError,
-    ValueError,
-    RuntimeError,
-    DecodeError,
-)
+REFUSALS = (InferenceError, ValidationError, ValueError, RuntimeError, DecodeError)
 """The errors of the onnx package's inference and checker, and of protobuf, whose messages nest 100 deep at most."""
 
 
