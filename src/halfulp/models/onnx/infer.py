@@ -354,11 +354,11 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     # ONNX Runtime may refuse a Pow.
-    powers = [node for node in walk.every_node(probe.graph) if walk.is_ours(node)]
-    operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
-    for node in powers:
+    exact = True
+    for node in filter(walk.is_ours, walk.every_node(probe.graph)):
+        x, z = [*node.input, ""][0], [*node.output, ""][0]
+        exact &= shapes.get(z) is not None and shapes[z] == shapes.get(x)
         _make_identity(node)
-    exact = all(shapes.get(z) is not None and shapes[z] == shapes.get(x) for z, x in operands)
     del probe.graph.output[:]
     names = chain.from_iterable(node.output for node in probe.graph.node)
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, names))
