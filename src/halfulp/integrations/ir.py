@@ -180,7 +180,6 @@ def graph_of(network: Any, where: str = "") -> Graph:
         return Value(name, declared[name].type, declared[name].shape, aliases=others)
 
     return Graph(
-        network.get_friendly_name(),
         tuple(starmap(value, inputs)),
         tuple(starmap(value, results)),
         constants,

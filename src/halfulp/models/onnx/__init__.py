@@ -163,7 +163,7 @@ def declared_inputs(source: Source) -> Model:
     graph = model.proto.graph
     inputs = tuple(declared(info, model.file) for info in graph.input)
     defaults = dict.fromkeys((tensor.name for tensor in graph.initializer), np.empty(0))
-    return Model(model.file, Graph(graph.name, inputs, (), defaults, (), {}))
+    return Model(model.file, Graph(inputs, (), defaults, (), {}))
 
 
 def parse(source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None) -> Onnx:
