@@ -74,22 +74,21 @@ def expand_operators(walk: Walk, named: str) -> None:
     """
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
-        versions = bodies().get(name)
-        if versions is None:
+        if name not in bodies():
             reason = "can't be written in other operators"
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in owners_of(walk.proto):
             keys = ((node, identity(node)) for node in every_node(owner))
             nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
-            version = max((version for version in versions if version <= opset), default=versions[0])
-            _expand(walk, owner, opset, name, version, nodes)
+            _expand(walk, owner, opset, name, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
-    """Write nodes of an operator as its function body in a version."""
+def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodeProto]) -> None:
+    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest."""
+    version = max((v for v in bodies()[name] if v <= opset), default=bodies()[name][0])
     for node in nodes:
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
     wanted = _among(walk, nodes)

@@ -254,7 +254,7 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
-            given = next((a for a in node.attribute if is_norm and a.name == "spatial"), None)
+            given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
             if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
                 changes.append(Change(label(node, index, ""), f"spatial={given.i} is dropped: {_CHANNELS}"))
                 node.attribute.remove(given)
@@ -393,18 +393,6 @@ _LIMITS = tuple(
 )
 
 
-def _widened(walk: Walk) -> dict[str, str]:
-    """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
-    halves: dict[str, str] = {}
-    for known in walk.scopes():
-        for node in known.owner.node:
-            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
-                is_cast = node.op_type == "Cast"
-                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
-                halves.update((node.output[0], half) for half in HALVES if half in kinds)
-    return halves
-
-
 def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """Store the constants of norms and of what chooses between values in the type of the values beside them.
 
@@ -413,7 +401,15 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """
     weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
-    halves = _widened(walk) if is_half else {}
+    halves = dict[
+        str, str
+    ]()  # the values in float32 that norms compute of float16 or bfloat16, with that type
+    for known in walk.scopes() if is_half else ():
+        for node in known.owner.node:
+            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
+                is_cast = node.op_type == "Cast"
+                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
+                halves.update((node.output[0], half) for half in HALVES if half in kinds)
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.scope, remade(node)

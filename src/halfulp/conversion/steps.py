@@ -218,9 +218,8 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(6, 5, "Cast")
 def _cast(node: NodeProto, edit: Editor) -> NodeProto | None:
     """The result type is a name until opset 5, and a number from opset 6 on."""
-    (to,) = (attribute for attribute in node.attribute if attribute.name == "to")
-    kinds = TensorProto.DataType
-    return remade(node, to=kinds.Name(to.i) if edit.opset < 6 else kinds.Value(to.s.decode()))
+    to, kinds = attributes_of(node)["to"], TensorProto.DataType
+    return remade(node, to=kinds.Name(to) if edit.opset < 6 else kinds.Value(to.decode()))
 
 
 @step(12, 11, "Constant")
