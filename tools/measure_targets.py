@@ -35,8 +35,7 @@ import onnx
 import halfulp as hu
 from halfulp.conformance import accuracy
 from halfulp.conformance.case import Case
-from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
-from halfulp.conformance.cases.values import hard_pairs, specials
+from halfulp.conformance.cases.values import Random, bases, hard_pairs, joined, pow_values, specials
 from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import Document, Result
 from halfulp.conformance.judge import VERDICTS

@@ -10,9 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.conformance.cases import operands, values
-from halfulp.conformance.cases.operands import Random, cast, exact_pairs, exponents, outer, result_logs
-from halfulp.conformance.cases.values import every_value, hard_pairs
+from halfulp.conformance.cases import values
+from halfulp.conformance.cases.values import (
+    Random,
+    cast,
+    every_value,
+    exact_pairs,
+    exponents,
+    hard_pairs,
+    outer,
+    result_logs,
+)
 from halfulp.types import TYPES, codes, float_type, from_codes
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
@@ -50,7 +58,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         Part("exact cases and ties", *exact_pairs(x_name, y_name, int(rng.integers(1 << 32)), 3 * n)),
         Part("worst cases", *hard_pairs(x_name, y_name)),
         Part("random bits", random_bits(x_name, rng, 3 * n), random_bits(y_name, rng, 3 * n)),
-        Part("random results", *operands.pow_values(x_name, y_name, random, 4 * n)),
+        Part("random results", *values.pow_values(x_name, y_name, random, 4 * n)),
     ]
     return [part for part in parts if len(part.x)]
 
@@ -61,7 +69,7 @@ def prelu_grid(name: str, rng: np.random.Generator) -> list[Part]:
     parts = [
         Part("specials", *outer(specials(name), specials(name))),
         Part("random bits", random_bits(name, rng, count), random_bits(name, rng, count)),
-        Part("random values", *operands.prelu_values(name, random, count)),
+        Part("random values", *values.prelu_values(name, random, count)),
         Part("edges of the range", *values.prelu_edges(name, random)),
     ]
     if TYPES[name].bits <= 8:
@@ -91,7 +99,7 @@ def about_one(x_name: str, y_name: str, random: Random, count: int) -> tuple[np.
 def bases(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
     """Bases of all sizes, and random bits."""
     random = drawn(rng)
-    return random.mixed(operands.bases(name, random, count), random.bits(name, count))
+    return random.mixed(values.bases(name, random, count), random.bits(name, count))
 
 
 def random_bits(name: str, rng: np.random.Generator, count: int) -> np.ndarray:

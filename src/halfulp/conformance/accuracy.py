@@ -18,17 +18,17 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases import cases
-from halfulp.conformance.cases.operands import (
+from halfulp.conformance.cases.values import (
     Pairs,
     Random,
     bases,
     cast,
     exponents,
+    hard_pairs,
     joined,
     outer,
     result_logs,
 )
-from halfulp.conformance.cases.values import hard_pairs
 from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import machine
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown

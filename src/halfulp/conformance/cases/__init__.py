@@ -1,6 +1,6 @@
 """All cases of operator versions, generated from their rows."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import get_args
@@ -15,15 +15,11 @@ from halfulp.types import TYPES, element_type
 
 __all__ = ["case", "cases"]
 
-GENERATORS: dict[Group, Callable[[OpVersion, Types, Mode], Iterator[Case]]] = {
-    "values": values.values,
-    "special": values.special,
-    "edge": values.edge,
-    "hard": values.hard,
-    "broadcast": shapes.broadcast,
-    "invalid": shapes.invalid,
-    "reproducibility": shapes.reproducibility,
-}
+_OF_VALUES = (values.values, values.special, values.edge, values.hard)
+_OF_SHAPES = (shapes.broadcast, shapes.invalid, shapes.reproducibility)
+GENERATORS = {
+    function.__name__: function for function in (*_OF_VALUES, *_OF_SHAPES)
+}  # by the names of GROUPS
 
 
 def cases(
@@ -58,17 +54,12 @@ def cases(
         pairs = list(type_pairs(row, names))
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
-            left_out = _left_out(pair, mode, is_newest=newest[row.standard, row.name] is row)
+            once = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+            if newest[row.standard, row.name] is row and len({*pair}) == 1 and TYPES[pair[0]].bits >= 16:
+                once.discard("reproducibility")
             for group in GROUPS:
-                if pair == one_for_all or group not in left_out:
+                if pair == one_for_all or group not in once:
                     yield from GENERATORS[group](row, pair, mode)
-
-
-def _left_out(pair: Types, mode: Mode, *, is_newest: bool) -> set[Group]:
-    """Return the groups that are tried with one combination of types that stands for all, and not with this one."""
-    groups: set[Group] = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
-    is_tried = is_newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16
-    return groups - {"reproducibility"} if is_tried else groups
 
 
 def case(id: str) -> Case:
@@ -101,7 +92,7 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
     Those of SONNX, a profile of ONNX, are not among all.
     """
-    rows, versions, chosen = [find(id) for id in ids()], tuple(versions), list[OpVersion]()
+    rows, versions, chosen = list(map(find, ids())), tuple(versions), list[OpVersion]()
     for operator in map(str, operators):
         if not (of_operator := named_operators(operator)):
             suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
