@@ -209,7 +209,7 @@ def exponents(
                 pieces = examiner.examine(
                     accuracy.pieces(f"{case.id} in pieces", operator, x, case.inputs[1])
                 )
-                if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
+                if any(piece.same is False for piece in pieces):
                     found[key].append("position")
         yield types, found
 

@@ -8,7 +8,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
@@ -26,11 +26,9 @@ from halfulp.conformance.case import GROUPS, Case, Mode, broadcast, expected, op
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, selected, type_pairs
 from halfulp.conformance.document import (
-    Allowed,
     Document,
     Entry,
     Part,
-    Repetition,
     Result,
     Selection,
     case_entry,
@@ -39,6 +37,7 @@ from halfulp.conformance.document import (
     faults,
     load_allowed,
     run_entry,
+    stale,
 )
 from halfulp.conformance.judge import FAULTS, Judgement, Outcome, decimal, judge, place_of, shown, verdicts
 from halfulp.conformance.process import LONGEST, MEMORY, TIME_LIMIT, Process
@@ -51,7 +50,6 @@ from halfulp.specs.tensor import tensor_type
 from halfulp.types import same_bits
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
-_NOTHING_ALLOWED = Allowed()
 
 
 class Progress(NamedTuple):
@@ -185,7 +183,7 @@ def check_target(
     mode: Mode,
     selection: Selection,
     processes: int,
-    allowed: Allowed = _NOTHING_ALLOWED,
+    allowed: Sequence[Entry] = (),
     progress: Callable[[Progress], None] | None = None,
     **limits: Any,
 ) -> CheckReport:
@@ -216,8 +214,7 @@ def check_target(
     run = run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     findings = document(target, run, results, allowed)
-    ids = [result.entry["id"] for result in results]
-    return CheckReport(findings, tuple(allowed.stale(spec.name, ids)), interrupted)
+    return CheckReport(findings, tuple(stale(allowed, spec.name, results)), interrupted)
 
 
 def _batches(
@@ -289,13 +286,6 @@ def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple
 # --- from cases to results ----------------------------------------------------------------------
 
 
-class _Answer(NamedTuple):
-    """A case's right result and its output, for the cases that are compared with it."""
-
-    right: Array | HalfulpError
-    output: Array | None
-
-
 @dataclass
 class Examiner(AbstractContextManager["Examiner"]):
     """Runs and judges cases of one target, in processes that live until it is closed."""
@@ -324,7 +314,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
         being run, and their message says so.
         """
-        answers: dict[str, _Answer] = {}
+        answers: dict[str, tuple[Array | HalfulpError, Array | None]] = {}  # the right result, and the output
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
@@ -333,11 +323,22 @@ class Examiner(AbstractContextManager["Examiner"]):
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
                 continue
-            other = answers.get(case.compared_with or "")
+            other_right, there = answers.get(case.compared_with or "", (None, None))
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                result, answers[case.id] = self._judged(case, got, other, threads)
-            hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
-            results.append(result)
+                right = self._expected(case, other_right)
+                judgement = judge(case, right, got, self.ulp_limit)
+                here: Array | None = None
+                if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
+                    here = got if tensor_type(right) == tensor_type(got) else None
+                answers[case.id] = right, here
+                is_grid = here is not None and case.name.startswith("grid")  # of special values
+                grid = _grid(case, right, here, self.ulp_limit) if is_grid else []
+                if case.aspect == "threads" and threads == 1:  # with one processor there is one
+                    there = None
+                entry = case_entry(case, judgement, _confirmed(case, right, judgement))
+                same, example = _compared(case, here, there)
+                results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
+            hangs = hangs + 1 if judgement.verdict == "hung" else 0
         return results
 
     def close(self) -> None:
@@ -349,23 +350,6 @@ class Examiner(AbstractContextManager["Examiner"]):
     def _process(self, threads: int) -> Process:
         process = Process(self.spec, threads, self.time_limit, self.memory)  # not started yet
         return self._processes.setdefault(threads, process)
-
-    def _judged(
-        self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int
-    ) -> tuple[Result, _Answer]:
-        right = self._expected(case, other)
-        judgement = judge(case, right, got, self.ulp_limit)
-        output: Array | None = None
-        if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
-            output = got if tensor_type(right) == tensor_type(got) else None
-        is_grid = output is not None and case.name.startswith("grid")  # of special values
-        grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
-        there = None
-        if other is not None and (case.aspect != "threads" or threads > 1):  # with one processor there is one
-            there = other.output
-        repetition = _repetition(case, output, there)
-        entry = case_entry(case, judgement, _confirmed(case, right, judgement))
-        return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
     def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that are not one array, or the outcome without outputs."""
@@ -380,9 +364,9 @@ class Examiner(AbstractContextManager["Examiner"]):
         (output,) = answer
         return f"the output is not an array of numbers: {output}" if isinstance(output, str) else output
 
-    def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
-        if other is not None and isinstance(other.right, np.ndarray):
-            return case.elements_of(other.right).reshape(broadcast(case)[0].shape)
+    def _expected(self, case: Case, other: Array | HalfulpError | None) -> Array | HalfulpError:
+        if isinstance(other, np.ndarray):
+            return case.elements_of(other).reshape(broadcast(case)[0].shape)
         try:
             # halfulp does not judge itself.
             own = self.spec.code == "models.halfulp" and case.clause is None
@@ -403,18 +387,17 @@ def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
     ]
 
 
-def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition | None:
-    if case.aspect is None:
-        return None
-    same, example = None, None
-    if here is not None and there is not None:
-        first, again = case.elements_of(there), here.ravel()
-        differs = ~same_bits(again, first)
-        if not (same := not differs.any()):
-            flat = int(differs.argmax())
-            bits = {"first": shown(first[flat]), "again": shown(again[flat])}
-            example = {"case": case.id, **place_of(case, flat, here.shape), **bits}
-    return Repetition(case.aspect, same, example)
+def _compared(case: Case, here: Array | None, there: Array | None) -> tuple[bool | None, Part | None]:
+    """Return whether two outputs have the same bits, None if one is missing, and the first that differ."""
+    if here is None or there is None:
+        return None, None
+    first, again = case.elements_of(there), here.ravel()
+    differs = ~same_bits(again, first)
+    if not differs.any():
+        return True, None
+    flat = int(differs.argmax())
+    bits = {"first": shown(first[flat]), "again": shown(again[flat])}
+    return False, {"case": case.id, **place_of(case, flat, here.shape), **bits}
 
 
 def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:

@@ -8,7 +8,6 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,7 +15,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Mode, parse
+from halfulp.conformance.case import ASPECTS, GROUPS, Case, Mode, parse
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, at_least
 from halfulp.errors import HalfulpError
 from halfulp.installed import versions
@@ -43,6 +42,23 @@ _OF_A_CASE = (
 )
 
 
+class Result(NamedTuple):
+    """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
+
+    entry: Part
+    judgement: Judgement
+    grid: Sequence[Part] = ()  # a special-value grid's pairs
+    aspect: str = ""  # the surroundings that differ from those of the case compared with
+    same: bool | None = None  # whether both have the same bits; None if either gave no result
+    example: Part | None = None  # the first element that differs
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """A key that sorts results as a document does: by operator version, types, group and id."""
+        entry = self.entry
+        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
+
+
 class Fault(NamedTuple):
     """A finding that is the runtime's fault: a case, or bits that are not reproducible."""
 
@@ -54,6 +70,13 @@ class Fault(NamedTuple):
     def counts(self, least: str) -> bool:
         """Tell whether it is not allowed, and as grave as a grade."""
         return not self.part["allowed"] and at_least(self.grade, least)
+
+    def is_within(self, bound: str) -> bool:
+        """Tell whether it is within a bound: a grade, a number of representable values, or empty for none."""
+        if not bound or bound in GRADES:
+            return not bound or (self.grade is not None and at_least(bound, self.grade))
+        part = self.part
+        return part["special"] == 0 and part["max_ulp"] is not None and part["max_ulp"] <= float(bound)
 
 
 def all_faults(document: Document) -> Iterator[Fault]:
@@ -99,40 +122,27 @@ class Entry(NamedTuple):
         words = (word.partition("<=") for word in self.verdicts)
         return [bound for verdict, _, bound in words if verdict == finding]
 
-
-def _is_within(case: Part | None, bound: str) -> bool:
-    """Tell whether a wrong case is within a bound: a grade, a number of representable values, or empty for none."""
-    if not bound or case is None:
-        return not bound
-    if bound in GRADES:
-        return case["grade"] is not None and at_least(bound, case["grade"])
-    return case["special"] == 0 and case["max_ulp"] is not None and case["max_ulp"] <= float(bound)
+    def allows(self, target: str, fault: Fault) -> bool:
+        """Tell whether it allows a finding about this target."""
+        is_about = self.covers(target, fault.case)
+        return is_about and any(map(fault.is_within, self.bounds(fault.finding)))
 
 
-@dataclass
-class Allowed:
-    """The entries of a file, and those that were about a finding."""
+def stale(allowed: Iterable[Entry], target: str, results: Iterable[Result]) -> list[Entry]:
+    """Return the entries about no finding, though they cover one of these cases that ran."""
+    found = {result.entry["id"]: (result.entry["verdict"], result.same) for result in results}
 
-    entries: list[Entry] = field(default_factory=list)
-    _used: set[Entry] = field(default_factory=set)
+    def is_stale(entry: Entry) -> bool:
+        about = [found[id] for id in found if entry.covers(target, id)]
+        is_about = (
+            entry.bounds(verdict) or (same is False and entry.bounds("differs")) for verdict, same in about
+        )
+        return bool(about) and not any(is_about)
 
-    def reason(self, target: str, case: str, finding: str, part: Part | None = None) -> str | None:
-        """Return the reason of the first entry that allows a finding, and remember those about it; else None.
-
-        ``part`` is the case's in the document, with which bounds are compared.
-        """
-        about = [e for e in self.entries if e.covers(target, case) and e.bounds(finding)]
-        self._used.update(about)
-        allowing = (e for e in about if any(_is_within(part, bound) for bound in e.bounds(finding)))
-        return next((e.reason for e in allowing), None)
-
-    def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries about no finding, though they cover one of these cases that ran."""
-        unused = (e for e in self.entries if e not in self._used)
-        return [e for e in unused if any(e.covers(target, id) for id in cases)]
+    return list(filter(is_stale, allowed))
 
 
-def load_allowed(path: Path | str | None) -> Allowed:
+def load_allowed(path: Path | str | None) -> list[Entry]:
     """Read a file of allowed findings, if any; raises HalfulpError, which names the line, if an entry is broken.
 
     An entry is a line; the lines after ``[NAME]`` are for the target of that name alone::
@@ -144,14 +154,14 @@ def load_allowed(path: Path | str | None) -> Allowed:
         onnx.Pow-15/float32,*      wrong<=16 no more representable values than this
     """
     if path is None:
-        return Allowed()
+        return []
     path, entries, target = Path(path), list[Entry](), None
     for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):
             entries.append(_entry(line, target, number, f"{path}, line {number}"))
-    return Allowed(entries)
+    return entries
 
 
 def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
@@ -168,29 +178,6 @@ def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
 
 
 # --- from results to a document ------------------------------------------------------------------
-
-
-class Repetition(NamedTuple):
-    """The comparison of a result with that of the same computation in other surroundings."""
-
-    aspect: Aspect  # the difference between the surroundings
-    same: bool | None  # whether both have the same bits; None if either gave no result
-    example: Part | None  # the first element that differs
-
-
-class Result(NamedTuple):
-    """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
-
-    entry: Part
-    judgement: Judgement
-    grid: list[Part]  # a special-value grid's pairs
-    repetition: Repetition | None
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """A key that sorts results as a document does: by operator version, types, group and id."""
-        entry = self.entry
-        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
 
 def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
@@ -232,12 +219,13 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
     }
 
 
-def document(target: Part, run: Part, results: Iterable[Result], allowed: Allowed) -> Document:
+def document(target: Part, run: Part, results: Iterable[Result], allowed: Sequence[Entry]) -> Document:
     """Return the document of one target, in an order that depends on nothing but the cases."""
     ordered = sorted(results, key=lambda result: result.place)
     for result in ordered:
         case = result.entry
-        case["allowed"] = allowed.reason(target["name"], case["id"], case["verdict"], case) is not None
+        fault = Fault(case, case["id"], case["verdict"], case["grade"])
+        case["allowed"] = any(entry.allows(target["name"], fault) for entry in allowed)
     parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
     for _, group in groupby(ordered, key=lambda result: result.place[0]):
         members = list(group)
@@ -287,21 +275,20 @@ def _row(results: Sequence[Result]) -> Part:
     }
 
 
-def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> Iterator[Part]:
+def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry]) -> Iterator[Part]:
     """Yield for each aspect that was tried whether the bits depend on it."""
-    repetitions = [(result.entry["id"], again) for result in results if (again := result.repetition)]
-    repetitions.sort(key=lambda pair: ASPECTS.index(pair[1].aspect))
-    for aspect, group in groupby(repetitions, key=lambda pair: pair[1].aspect):
-        tried = list(group)
-        differing = [(id, again.example) for id, again in tried if again.same is False]
-        reasons = [allowed.reason(target, id, "differs") for id, _ in differing]
-        same = "same" if any(again.same for _, again in tried) else "not tested"
-        yield {
-            "aspect": aspect,
-            "verdict": "differs" if differing else same,
-            "example": differing[0][1] if differing else None,
-            "allowed": bool(differing) and None not in reasons,
-        }
+    for aspect in ASPECTS:
+        if tried := [result for result in results if result.aspect == aspect]:
+            differing = [result for result in tried if result.same is False]
+            same = "same" if any(result.same for result in tried) else "not tested"
+            found = [Fault({}, result.entry["id"], "differs", None) for result in differing]
+            yield {
+                "aspect": aspect,
+                "verdict": "differs" if differing else same,
+                "example": differing[0].example if differing else None,
+                "allowed": bool(found)
+                and all(any(e.allows(target, fault) for e in allowed) for fault in found),
+            }
 
 
 # --- from a document to text ------------------------------------------------------------------

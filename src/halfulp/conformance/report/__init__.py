@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Allowed, Document, Fault, Part, all_faults, faults, order, type_order
+from halfulp.conformance.document import Document, Entry, Fault, Part, all_faults, faults, order, type_order
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, worst
 from halfulp.errors import printable
 
@@ -301,7 +301,7 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
 # --- CI systems -----------------------------------------------------------------------------------
 
 
-def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
+def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -> str:
     """Return a JUnit report: a suite for each target, and a test for each operator version and types.
 
     A test fails by findings that count. Those that are allowed, or less grave than ``least``, are shown with the
@@ -334,15 +334,13 @@ def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _told(target: str, fault: Fault, least: str, allowed: Allowed) -> tuple[bool, str]:
+def _told(target: str, fault: Fault, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
     """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
-    if is_case := fault.finding != "differs":
-        text = f"{fault.finding}: {fault.case}: {gist(fault.part)}"
-    else:
-        text = f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
+    text = f"{fault.finding}: {fault.case}: {gist(fault.part)}" if fault.finding != "differs" else ""
+    text = text or f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
     if fault.part["allowed"]:
-        reason = allowed.reason(target, fault.case, fault.finding, fault.part if is_case else None)
-        return False, f"allowed: {reason or ''}; {text}"
+        reason = next((entry.reason for entry in allowed if entry.allows(target, fault)), "")
+        return False, f"allowed: {reason}; {text}"
     counts = at_least(fault.grade, least)
     return counts, text if counts else f"{fault.grade} is less grave than {least}; {text}"
 
