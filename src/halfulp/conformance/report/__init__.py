@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Document, Entry, Fault, Part, all_faults, faults, order, type_order
-from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, worst
+from halfulp.conformance.document import Document, Entry, Part, all_faults, faults, order, type_order
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, worst
 from halfulp.errors import printable
 
 _MOST_LINES = 20
@@ -101,11 +101,6 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
 # --- in words ------------------------------------------------------------------------------------
 
 
-def family(operator: str) -> str:
-    """Return an operator without its version."""
-    return operator.rpartition("-")[0]
-
-
 def types_text(types: Sequence[str]) -> str:
     """Return types as a person reads them: one name where all are the same."""
     return ", ".join(types if len(set(types)) > 1 else types[:1])
@@ -126,30 +121,21 @@ def short(number: float) -> str:
     return f"{digits.removesuffix('.0')}e{int(exponent)}"
 
 
-def gist(case: Part) -> str:
-    """Return one case's finding in a line."""
-    example = case["example"]
-    if example is None:
-        return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
+def gist(part: Part) -> str:
+    """Return a finding in a line: of a case, or of an element that had other bits when it was computed again."""
+    if (example := part["example"]) is None:
+        return part.get("message") or (f"breaks {part['clause']}" if part.get("clause") else "")
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    if "again" in example:
+        first, again = (f"{example[key]['value']} ({example[key]['bits']})" for key in ("first", "again"))
+        return f"{inputs} gives {first}, and {again} in {example['case']}"
     off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
-    return f"{_inputs(example)} gives {example['got']['value']}, not {example['expected']['value']}{off}"
-
-
-def _inputs(example: Part) -> str:
-    return ", ".join(number["value"] for number in example["inputs"])
+    return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
 
 
 def repetition_place(part: Part) -> str:
     """Return the operator version and types of bits that are not reproducible, and whether that is allowed."""
     return f"{part['operator']} {types_text(part['types'])}{' (allowed)' if part['allowed'] else ''}"
-
-
-def repetition_gist(part: Part) -> str:
-    """Return one line about an element that had other bits when it was computed again; empty if none is known."""
-    if (example := part["example"]) is None:
-        return ""
-    first, again = (f"{example[key]['value']} ({example[key]['bits']})" for key in ("first", "again"))
-    return f"{_inputs(example)} gives {first}, and {again} in {example['case']}"
 
 
 # --- a terminal ----------------------------------------------------------------------------------
@@ -263,7 +249,8 @@ def _worst(named: Sequence[Target]) -> Table:
     first: dict[tuple[int, str, str], tuple[Target, Part]] = {}
     for target, case in findings(named):
         if case["verdict"] in FAULTS:
-            first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
+            kind = target.number, case["operator"].rpartition("-")[0], case["verdict"]
+            first.setdefault(kind, (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")
@@ -317,7 +304,14 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
         for fault in all_faults(document):
             key = fault.part["operator"], ",".join(fault.part["types"])
             failing, others = tests.setdefault(key, ([], []))
-            counts, text = _told(name, fault, least, allowed)
+            counts, aspect = fault.counts(least), fault.part.get("aspect")
+            what = f"the bits depend on {aspect}" if aspect else f"{fault.finding}: {fault.case}"
+            text = f"{what}: {gist(fault.part)}"
+            if fault.part["allowed"]:
+                reason = next((entry.reason for entry in allowed if entry.allows(name, fault)), "")
+                text = f"allowed: {reason}; {text}"
+            elif not counts:
+                text = f"{fault.grade} is less grave than {least}; {text}"
             (failing if counts else others).append(text)
         for (operator, types), (failing, others) in tests.items():
             head = {"classname": printable(operator), "name": printable(types)}
@@ -332,17 +326,6 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
         suite.set("skipped", str(len(suite.findall("*/skipped"))))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
-
-
-def _told(target: str, fault: Fault, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
-    """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
-    text = f"{fault.finding}: {fault.case}: {gist(fault.part)}" if fault.finding != "differs" else ""
-    text = text or f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
-    if fault.part["allowed"]:
-        reason = next((entry.reason for entry in allowed if entry.allows(target, fault)), "")
-        return False, f"allowed: {reason}; {text}"
-    counts = at_least(fault.grade, least)
-    return counts, text if counts else f"{fault.grade} is less grave than {least}; {text}"
 
 
 def _some_lines(texts: Sequence[str]) -> str:
@@ -406,7 +389,7 @@ def _tested(target: Target, aspect: str) -> dict[str, Any]:
     """Return how many operator versions and types were tested for an aspect, and the differences."""
     parts = [part for part in target.document["reproducibility"] if part["aspect"] == aspect]
     differing = [part for part in parts if part["verdict"] == "differs"]
-    differs = [{"where": repetition_place(part), "gist": repetition_gist(part)} for part in differing]
+    differs = [{"where": repetition_place(part), "gist": gist(part)} for part in differing]
     tested = sum(part["verdict"] != "not tested" for part in parts)
     return {"target": target, "tested": tested, "differs": differs}
 
@@ -421,7 +404,7 @@ def _heatmaps(
     """
     rows = [(target, row) for target in targets for row in target.document["rows"]]
     rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
-    for operator, group in groupby(rows, key=lambda pair: family(pair[1]["operator"])):
+    for operator, group in groupby(rows, key=lambda pair: pair[1]["operator"].rpartition("-")[0]):
         members = list(group)
         paired = any(len(set(row["types"])) > 1 for _, row in members)
         tables = []
