@@ -19,7 +19,6 @@ from halfulp.conformance.cases.values import (
     exponents,
     hard_pairs,
     outer,
-    result_logs,
 )
 from halfulp.types import TYPES, codes, float_type, from_codes
 
@@ -49,7 +48,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         return [special, Part("every pair", *outer(every_value(x_name), every_value(y_name)))]
     n = 500 if IS_FRESH else 100 if {x_name, y_name} <= LONG_FLOATS else 20
     random, x = drawn(rng), bases(x_name, rng, 4 * n)
-    ends = exponents(x, values.end_logs(x_name, random, 4 * n), y_name, random)
+    ends = exponents(x, y_name, random, values.end_logs(x_name, random, 4 * n))
     parts = [
         special,
         Part("edges of the range", x, values.neighbours(ends, random)),
@@ -92,7 +91,7 @@ def specials(name: str) -> np.ndarray:
 def about_one(x_name: str, y_name: str, random: Random, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Bases within a twentieth of 1, where logarithms are small and exponents great, and results all over the range."""
     x = cast(random.uniform(0.95, 1.05, count), x_name)
-    y = exponents(x, result_logs(x_name, random, count), y_name, random)
+    y = exponents(x, y_name, random)
     return x, values.neighbours(y, random)
 
 

@@ -18,17 +18,7 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases import cases
-from halfulp.conformance.cases.values import (
-    Pairs,
-    Random,
-    bases,
-    cast,
-    exponents,
-    hard_pairs,
-    joined,
-    outer,
-    result_logs,
-)
+from halfulp.conformance.cases.values import Pairs, Random, bases, cast, exponents, hard_pairs, joined, outer
 from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import machine
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
@@ -120,7 +110,7 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     random, hard = Random(f"accuracy/{name}"), hard_pairs(name, name)
     ordinary = Pairs(cast(random.uniform(0.01, 10, count), name), cast(random.uniform(-4, 4, count), name))
     x = np.abs(bases(name, random, count).astype(np.float64)).astype(TYPES[name].dtype)
-    wide = Pairs(x, exponents(x, result_logs(name, random, count), name, random))
+    wide = Pairs(x, exponents(x, name, random))
     ranges: dict[str, Range] = {}
     seeds: list[Pairs] = []
     for label, pairs in zip(RANGES, (ordinary, wide, hard), strict=False):

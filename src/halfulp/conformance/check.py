@@ -22,23 +22,11 @@ from typing import Any, NamedTuple, Unpack, get_args
 import numpy as np
 
 from halfulp._interop import Array
+from halfulp.conformance import document as documents
 from halfulp.conformance.case import GROUPS, Case, Mode, broadcast, expected, operands_of, oracle, parse
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, selected, type_pairs
-from halfulp.conformance.document import (
-    Document,
-    Entry,
-    Part,
-    Result,
-    Selection,
-    case_entry,
-    document,
-    dumps,
-    faults,
-    load_allowed,
-    run_entry,
-    stale,
-)
+from halfulp.conformance.document import Document, Entry, Part, Result, Selection
 from halfulp.conformance.judge import FAULTS, Judgement, Outcome, decimal, judge, place_of, shown, verdicts
 from halfulp.conformance.process import LONGEST, MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec, find
@@ -90,11 +78,11 @@ class CheckReport(Printed):
     @property
     def ok(self) -> bool:
         """Whether the runtime has no fault, or only allowed ones."""
-        return not faults(self.document)
+        return not documents.faults(self.document)
 
     def json(self) -> str:
         """Return the document as JSON text."""
-        return dumps([self.document])
+        return documents.dumps([self.document])
 
     def __repr__(self) -> str:
         counts = {name: count for name, count in self.document["summary"].items() if count}
@@ -169,7 +157,7 @@ def check(
             options["operators"], versions, options["types"], options["groups"], options["cases"]
         ),
         processes=processes or processors(),
-        allowed=load_allowed(allow),
+        allowed=documents.load_allowed(allow),
         progress=progress,
         ulp_limit=ulp_limit,
         time_limit=time_limit,
@@ -211,10 +199,10 @@ def check_target(
     if not results:
         few = "or among the quick cases: try --full"
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}, {few}")
-    run = run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
+    run = documents.run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
-    findings = document(target, run, results, allowed)
-    return CheckReport(findings, tuple(stale(allowed, spec.name, results)), interrupted)
+    findings = documents.document(target, run, results, allowed)
+    return CheckReport(findings, tuple(documents.stale(allowed, spec.name, results)), interrupted)
 
 
 def _batches(
@@ -335,7 +323,7 @@ class Examiner(AbstractContextManager["Examiner"]):
                 grid = _grid(case, right, here, self.ulp_limit) if is_grid else []
                 if case.aspect == "threads" and threads == 1:  # with one processor there is one
                     there = None
-                entry = case_entry(case, judgement, _confirmed(case, right, judgement))
+                entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
                 same, example = _compared(case, here, there)
                 results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
             hangs = hangs + 1 if judgement.verdict == "hung" else 0

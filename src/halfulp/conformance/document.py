@@ -295,10 +295,7 @@ def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry
 
 
 def dumps(documents: list[Document]) -> str:
-    """Return the text of a file: one document as itself, several as a list.
-
-    A line holds one entry, so that two files differ in the lines of the entries that differ.
-    """
+    """Return a file's text, one document or a list of several, with a line for each entry, so that files compare."""
     line = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     texts = []
     for document in documents:

@@ -79,10 +79,7 @@ class Process(contextlib.AbstractContextManager["Process"]):
         self.close()
 
     def start(self) -> socket.socket:
-        """Load the target, unless that has been done, and return the socket of its process.
-
-        Raises HalfulpError if it does not load.
-        """
+        """Load the target if it is not loaded, and return the socket to it; raises HalfulpError if it does not load."""
         if self._worker is not None:
             return self._worker[-1]
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
@@ -187,10 +184,7 @@ def send(
 def receive(
     channel: socket.socket, limit: float | None = None, most: int = 1 << 32
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the next message, of at most ``most`` bytes.
-
-    Raises TimeoutError if it takes longer than ``limit`` seconds, another OSError if it is malformed or never comes.
-    """
+    """Return the next message; raises TimeoutError after ``limit`` seconds, or another OSError if it is no message."""
     deadline = None if limit is None else time.monotonic() + limit
     header, payload = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline))
     if header > _LONGEST_HEADER or payload > most:
@@ -309,10 +303,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Limit this process and its children to ``allowance`` more bytes than it has now, on Linux.
-
-    The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
-    """
+    """Limit this process to ``allowance`` more bytes on Linux: of data, since runtimes reserve far more addresses."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
     except OSError:

@@ -88,10 +88,7 @@ def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[st
 
 
 def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
-    """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row.
-
-    Those of SONNX, a profile of ONNX, are not among all.
-    """
+    """Yield the rows of these, by default all but SONNX's, a profile of ONNX; raises HalfulpError if one has none."""
     rows, versions, chosen = list(map(find, ids())), tuple(versions), list[OpVersion]()
     for operator in map(str, operators):
         if not (of_operator := named_operators(operator)):
@@ -114,10 +111,7 @@ def chosen_types(name: object) -> str:
 
 
 def type_pairs(row: OpVersion, chosen: Collection[str] = ()) -> Iterator[Types]:
-    """Yield every combination of input types that a row allows.
-
-    With ``chosen``, only those in which an input has one of these types, or the inputs one of these pairs.
-    """
+    """Yield the combinations of input types that a row allows, or those with one of the chosen types or pairs."""
     variables = list(dict.fromkeys(port.type for port in row.inputs))
     for types in product(*(row.type_variables[variable] for variable in variables)):
         bound = dict(zip(variables, types, strict=True))

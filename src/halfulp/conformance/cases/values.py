@@ -23,17 +23,7 @@ from halfulp.conformance.case import Case, Group, Mode
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
-from halfulp.types import (
-    TYPES,
-    FloatType,
-    clipped,
-    codes,
-    float_type,
-    from_codes,
-    from_integers,
-    integer_range,
-    integers_within,
-)
+from halfulp.types import TYPES, clipped, codes, float_type, from_codes, integer_range, integers_within
 
 Types = tuple[str, ...]
 
@@ -71,9 +61,9 @@ class Random:
         row = TYPES[name]
         words = self.words(count) >> np.uint64(64 - row.bits)
         if row.kind == "float":
-            return from_codes(words.astype(f"u{row.dtype.itemsize}"), name)
+            return from_codes(words, name)
         least = integer_range(name)[0]
-        return from_integers((int(word) + least for word in words), name)
+        return clipped((int(word) + least for word in words), name)
 
     def normal(self, count: int) -> Array:
         """Return numbers about 0, most of them within 1 of it (a sum of uniform ones)."""
@@ -131,7 +121,7 @@ def pow_values(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
     """Return bases of all ordinary sizes with exponents such that the powers fill the range of the base's type."""
     x = bases(x_name, random, count)
     moderate = cast(random.mixed(random.normal(count) * 4, np.rint(random.normal(count) * 3)), y_name)
-    y = random.mixed(exponents(x, result_logs(x_name, random, count), y_name, random), moderate)
+    y = random.mixed(exponents(x, y_name, random), moderate)
     # Otherwise most powers of negative bases would be NaN.
     rounded = (x < 0) & random.choose([True, True, True, False], count)
     return Pairs(x, np.where(rounded, cast(np.rint(y.astype(np.float64)), y_name), y))
@@ -167,17 +157,18 @@ def finite(array: Array) -> Array:
     return np.where(np.isfinite(array), array, np.array(1).astype(array.dtype))
 
 
-def result_logs(name: str, random: Random, count: int) -> Array:
-    """Return binary logarithms from the whole range of a type, one in four near 0."""
-    low, high = 0, TYPES[name].bits - (TYPES[name].kind == "int")
-    if TYPES[name].kind == "float":
-        low, high = float_type(name).least_exponent - 1, float_type(name).greatest_exponent
-    wide, near = random.uniform(low, high, count), random.normal(count)
-    return np.where(random.choose([True, False, False, False], count), near, wide)
+def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
+    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers.
 
-
-def exponents(x: Array, logs: Array, name: str, random: Random) -> Array:
-    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers."""
+    By default the logs are from the whole range of x's type, one in four near 0.
+    """
+    if logs is None:
+        row = TYPES[x.dtype.name]
+        low, high = 0, row.bits - (row.kind == "int")
+        if row.kind == "float":
+            low, high = float_type(row.name).least_exponent - 1, float_type(row.name).greatest_exponent
+        wide, near = random.uniform(low, high, len(x)), random.normal(len(x))
+        logs = np.where(random.choose([True, False, False, False], len(x)), near, wide)
     with np.errstate(all="ignore"):
         y = logs / log2(x)
     return cast(np.where(np.isfinite(y), y, random.normal(len(y)) * 4), name)
@@ -195,17 +186,16 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 @cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
-    row = TYPES[x_name]
-    draws = _Draws(f"exact cases {x_name} {y_name} {number}")
-    tried = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
+    cases = _float_cases if TYPES[x_name].kind == "float" else _integer_cases
+    tried = cases(x_name, _Draws(f"exact cases {x_name} {y_name} {number}"))
     names = x_name, y_name
     fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
     arrays = []
     for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
         if TYPES[name].kind == "float":
-            arrays.append(np.array(list(map(float, numbers))).astype(TYPES[name].dtype))
+            arrays.append(cast(np.array(list(map(float, numbers))), name))
         else:
-            arrays.append(from_integers(map(int, numbers), name))
+            arrays.append(clipped(map(int, numbers), name))
     return Pairs(*arrays)
 
 
@@ -222,8 +212,9 @@ class _Draws(Random):
         return int(self.one(low, high + 1) // 1)
 
 
-def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
+def _float_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
     """Yield cases with a normal or subnormal result, or a tie in either range."""
+    facts = float_type(name)
     while True:
         f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
         digits = facts.digits / 2**f  # of an odd root, preferably a small one
@@ -289,10 +280,7 @@ def operand_types(types: Types) -> tuple[str, ...]:
 
 
 def least_rank(row: OpVersion) -> int:
-    """Return the minimum rank with which every rule takes operands of one shape: 2, or more where the row wants more.
-
-    Rank 1 is too low for PRelu before 7, where a 1-d slope means channels.
-    """
+    """Return the least rank that every rule takes for both operands: in PRelu-6 slopes of rank 1 are channels."""
     return max(2, row.ranks[0]) if row.ranks else 2
 
 
@@ -380,10 +368,7 @@ _INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
 def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values.
-
-    Names: ``grid`` (with ``grid-open`` beside it), ``all``, ``every-pair``.
-    """
+    """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values."""
     x_name, y_name = operand_types(types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
     grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
@@ -482,7 +467,7 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
             pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
             x = bases(x_name, random, 500)
-            ends = exponents(x, end_logs(x_name, random, 500), y_name, random)
+            ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
             pairs = joined(
                 Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
@@ -532,7 +517,7 @@ def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
         x = from_codes(magnitudes | signs, x_name)
     else:
         x = bases(x_name, random, count)
-    return Pairs(x, exponents(x, result_logs(x_name, random, count), y_name, random))
+    return Pairs(x, exponents(x, y_name, random))
 
 
 def parity(x_name: str, y_name: str) -> Pairs:

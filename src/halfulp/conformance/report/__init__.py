@@ -1,7 +1,4 @@
-"""Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
-
-They are tables in a terminal, what CI systems show, and one self-contained HTML page.
-"""
+"""Reports on documents of ``halfulp check``: tables in a terminal, what CI systems show, and one HTML page."""
 
 import base64
 import hashlib

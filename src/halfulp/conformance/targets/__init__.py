@@ -114,16 +114,17 @@ class TargetSpec:
 
     @property
     def install(self) -> str:
-        extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
-        return f"pip install {self.pip}" if self.pip else extra
+        package = self.pip or (self.extra and f"'halfulp[{self.extra}]'")
+        return f"pip install {package}" if package else "part of the system"
 
     def open(self, threads: int) -> Target:
         """Load the runtime in this process; raises the exceptions of its import."""
         file, _, name = self.code.partition(".")
-        module = import_module(f"halfulp.conformance.targets.{file}")
-        target: Target = getattr(module, name)(threads, self.argument)
-        found = versions(*f"{self.measured} {self.pip}".split())
-        return replace(target, versions={**target.versions, **found})
+        load = getattr(import_module(f"halfulp.conformance.targets.{file}"), name)
+        target: Target = load(threads, self.argument)
+        return replace(
+            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
+        )
 
 
 # The newest version of each operator is the last one of the table.
@@ -181,40 +182,28 @@ _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
 def find(target: object) -> TargetSpec:
-    """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
+    """Return the target of a name, of a module, of a function or of a command; raises HalfulpError if there is none.
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
     ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``torch:cuda`` a target on a device.
-
-    Raises:
-        HalfulpError: the target is unknown, its package is not installed, or the command is broken.
     """
     text = target if isinstance(target, str) else _place(target)
     if "{" in text or " " in text.strip():
         return find_command(text)
-    file, _, symbol = text.partition(":")
-    if symbol and _LIBRARY.search(file):
+    name, colon, variant = text.partition(":")
+    if variant and _LIBRARY.search(name):
         return find_library(text)
-    if (spec := _find_built_in(text)) is None:
+    spec = BUILT_IN.get(named(name, BUILT_IN, RUNTIME_ALIASES) or "")
+    if spec is not None and variant and spec.name == "onnxruntime":
+        spec = replace(spec, name=f"{spec.name}:{variant}", argument=variant)
+    elif spec is not None and variant in spec.devices[1:]:
+        spec = replace(spec, name=f"{spec.name} ({variant})", argument=variant)
+    elif spec is None or (colon and variant != spec.devices[0]):
         return _find_in_python(text)
     if not has_module(spec.package):
         raise HalfulpError(f"the target {text} needs {spec.package}, which is not installed: {spec.install}")
     return spec
-
-
-def _find_built_in(target: str) -> TargetSpec | None:
-    """Return a target of ``BUILT_IN``, perhaps with a provider or on a device, or None."""
-    module, colon, variant = target.partition(":")
-    spec = BUILT_IN.get(named(module, BUILT_IN, RUNTIME_ALIASES) or "")
-    if spec is None or not colon:
-        return spec
-    if spec.name == "onnxruntime" and variant:
-        return replace(spec, name=f"{spec.name}:{variant}", argument=variant)
-    if variant == spec.devices[0]:
-        return spec
-    is_device = variant in spec.devices
-    return replace(spec, name=f"{spec.name} ({variant})", argument=variant) if is_device else None
 
 
 def _find_in_python(target: str) -> TargetSpec:
@@ -289,10 +278,7 @@ def find_library(text: str) -> TargetSpec:
 
 
 def find_command(text: str) -> TargetSpec:
-    """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
-
-    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.pipe``).
-    """
+    """Return the target of ``[NAME=]PROGRAM ...``, started for each case if it has placeholders, or else once."""
     name, command = _NAMED.findall(text)[0]
     try:
         words = shlex.split(command)

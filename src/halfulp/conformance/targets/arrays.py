@@ -91,10 +91,7 @@ inductor = partial(torch, is_compiled=True)  # by torch.compile: C++ on the CPU,
 
 
 def jax(threads: int, argument: str) -> Target:
-    """Compile a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device.
-
-    The number of threads comes from the environment.
-    """
+    """Compile a function of the operands that are no constants, with 64-bit types; the environment sets the threads."""
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", argument)
     jax.config.update("jax_enable_x64", True)
@@ -173,10 +170,7 @@ def pipe(threads: int, argument: str) -> Target:
 
 
 def library(pow: _Function, prelu: _Function | None = None, versions: Mapping[str, str] = {}) -> Target:
-    """Return the target of functions of arrays that broadcast. NotImplementedError says that it lacks the types.
-
-    ``versions`` are those of the library that no package of its name installs.
-    """
+    """Return the target of functions of arrays that broadcast; by NotImplementedError they lack the types."""
 
     def run(case: Case) -> list[Array]:
         function: Any = prelu if _is_prelu(case) else pow

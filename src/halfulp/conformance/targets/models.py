@@ -29,10 +29,7 @@ _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which c
 
 
 def model(case: Case) -> onnx.ModelProto:
-    """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
-
-    An invalid case's model is as wrong as the case is. Raises UnsupportedError if ONNX lacks the operator.
-    """
+    """Return a case's model, as wrong as an invalid case is; raises UnsupportedError if ONNX lacks the operator."""
     row = case.row
     if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
@@ -182,10 +179,7 @@ def openvino_native(threads: int, argument: str) -> Target:
 
 
 def _openvino(threads: int) -> tuple[Any, Callable[[Any, Mapping[Any, Array]], list[Array]]]:
-    """Return OpenVINO's core, and a function that infers a model with inputs by name or by number, in full precision.
-
-    By default the CPU plugin computes f32 in bfloat16 where the processor has that.
-    """
+    """Return OpenVINO's core, and a function that infers in full precision: by default f32 may be bfloat16."""
     core: Any = import_module("openvino").Core()
     tensors: Any = import_module("halfulp.integrations.openvino.operators")
     config = {"INFERENCE_NUM_THREADS": threads, "EXECUTION_MODE_HINT": "ACCURACY"}
@@ -221,10 +215,7 @@ def of_backend(threads: int, argument: str) -> Target:
 
 
 def halfulp(threads: int, argument: str) -> Target:
-    """Run ONNX models with ``halfulp.backend``, and call the operators of other standards by their ids.
-
-    The slow exact oracle judges it, not halfulp itself. The number of threads comes from the environment.
-    """
+    """Run ONNX models by ``halfulp.backend``, others by their ids; judged by the oracle; threads by the environment."""
 
     def run(prepared: Prepared | Case) -> list[Array]:
         if isinstance(prepared, Case):
