@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,11 +112,10 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
+    from halfulp.conformance import report
     from halfulp.conformance.check import processors, selection
     from halfulp.conformance.document import dumps, load_allowed
     from halfulp.conformance.export import FORMATS
-    from halfulp.conformance.report import junit as junit_report
-    from halfulp.conformance.report import render, show
     from halfulp.conformance.targets import BUILT_IN
 
     if list_:
@@ -125,7 +123,10 @@ def check(
         print_rows(console(), ("target", "installed", "to install it"), rows, ())
         return
     specs = find_all(targets, command, library)
-    operators, groups = _listed(options["operators"]), _listed(options["groups"])
+    operators, groups = (
+        [name.strip() for value in options[key] for name in value.split(",") if name.strip()]
+        for key in ("operators", "groups")
+    )
     chosen = selection(operators, (), options["types"], groups, options["cases"])
     json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
@@ -156,15 +157,13 @@ def check(
         time_limit=options["time_limit"],
         threads=processors(),
     )
-    documents = [report.document for report in reports]
-    if html is not None:
-        write_text(html, render(documents))
-    if json is not None:
-        write_text(json, dumps(documents))
-    if junit is not None:
-        write_text(junit, junit_report(documents, fail_on, allowed))
+    documents = [each.document for each in reports]
+    junit_report = partial(report.junit, least=fail_on, allowed=allowed)
+    for file, text_of in ((html, report.render), (json, dumps), (junit, junit_report)):
+        if file is not None:
+            write_text(file, text_of(documents))
     shown = "the page" if is_stdout(html) else html
-    show(documents, people(*written), page=shown, least=fail_on)
+    report.show(documents, people(*written), page=shown, least=fail_on)
     _end(reports, allow, fail_on)
 
 
@@ -251,11 +250,6 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
     return specs
 
 
-def _listed(values: Iterable[str]) -> list[str]:
-    """Return names that were given separately or as lists with commas."""
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
-
-
 def accuracy(
     targets: Targets = None,
     command: Commands = None,
@@ -303,23 +297,19 @@ def accuracy(
                 documents.append(measuring.document(spec.name, versions, measured))
             else:
                 without.append(spec.name)
-            if not all(of_type.is_complete for of_type in measured):
+            if is_interrupted := not all(of_type.is_complete for of_type in measured):
                 break
-    no_powers = HalfulpError(
-        f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
-        " halfulp check --json FILE has the max_ulp of a PRelu"
-    )
-    if not documents:
-        raise no_powers
-    write_json(json, lambda: documents)
-    console = people(json)
-    headers, *rows = measuring.table(documents)
-    print_rows(
-        console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]
-    )
-    say(console, *measuring.worst_pairs(documents))
-    if not all(of_type.is_complete for of_type in measured):
+    if documents:
+        write_json(json, lambda: documents)
+        headers, *rows = measuring.table(documents)
+        numbers = [header for header in headers if "misrounded" in header] + ["worst ulp"]
+        print_rows(people(json), headers, rows, numbers)
+        say(people(json), *measuring.worst_pairs(documents))
+    if is_interrupted:
         typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)
     if without:
-        raise no_powers
+        raise HalfulpError(
+            f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
+            " halfulp check --json FILE has the max_ulp of a PRelu"
+        )
