@@ -65,7 +65,7 @@ class Fault(NamedTuple):
     part: Part
     case: str  # the id of the case that shows it
     finding: str  # one of FINDINGS
-    grade: str | None
+    grade: str
 
     def counts(self, least: str) -> bool:
         """Tell whether it is not allowed, and as grave as a grade."""
@@ -74,7 +74,7 @@ class Fault(NamedTuple):
     def is_within(self, bound: str) -> bool:
         """Tell whether it is within a bound: a grade, a number of representable values, or empty for none."""
         if not bound or bound in GRADES:
-            return not bound or (self.grade is not None and at_least(bound, self.grade))
+            return not bound or at_least(bound, self.grade)
         part = self.part
         return part["special"] == 0 and part["max_ulp"] is not None and part["max_ulp"] <= float(bound)
 
@@ -281,7 +281,7 @@ def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry
         if tried := [result for result in results if result.aspect == aspect]:
             differing = [result for result in tried if result.same is False]
             same = "same" if any(result.same for result in tried) else "not tested"
-            found = [Fault({}, result.entry["id"], "differs", None) for result in differing]
+            found = [Fault({}, result.entry["id"], "differs", "reproducibility") for result in differing]
             yield {
                 "aspect": aspect,
                 "verdict": "differs" if differing else same,

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from math import prod
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -129,7 +130,7 @@ def _judge_elements(
     grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
     if are_wrong.any():
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
-        grade = worst(np.unique(grades[are_wrong]).tolist())
+        grade = max(np.unique(grades[are_wrong]).tolist(), key=gravity)
         shown_ones = are_wrong & (grades == grade)  # the example is of the worst grade
     if different := bool((special | (steps > 0)).any()):
         # A special value gone wrong is farther off than any number.
@@ -205,12 +206,9 @@ def decimal(element: Any) -> str:
     number = float(array)
     if not np.isfinite(number):
         return str(number)
-    for digits in range(1, 18):
-        text = f"{number:.{digits}g}"
-        with np.errstate(all="ignore"):
-            if np.float64(text).astype(array.dtype) == array:
-                return text
-    return repr(number)
+    texts = (f"{number:.{digits}g}" for digits in range(1, 18))  # 17 digits give every float64 back
+    with np.errstate(all="ignore"):
+        return next(text for text in texts if np.float64(text).astype(array.dtype) == array)
 
 
 # --- grades of faults, by how ordinary the operands are that show them ----------------------------
@@ -227,17 +225,12 @@ GRADES = {
 }
 """The grades of faults, the least first. A crash, a hang or an output of a wrong type has the grade ordinary."""
 
-_PLACES = {name: place for place, name in enumerate(GRADES)}
+gravity = list(GRADES).index  # a key that sorts grades
 
 
-def worst(grades: Sequence[str | None]) -> str | None:
-    """Return the worst of some grades; None if the sequence is empty."""
-    return max((grade for grade in grades if grade is not None), key=_PLACES.__getitem__, default=None)
-
-
-def at_least(grade: str | None, least: str) -> bool:
-    """Return whether a fault is as grave as a grade. One of an older document, without a grade, is."""
-    return grade is None or _PLACES[grade] >= _PLACES[least]
+def at_least(grade: str, least: str) -> bool:
+    """Return whether a fault is as grave as a grade."""
+    return gravity(grade) >= gravity(least)
 
 
 @np.errstate(all="ignore")
@@ -286,8 +279,12 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         entry.key: f"{case.row.id}.U{number}: {entry.question}"
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
-    if question := _whole_question(case, asked):
-        return UnspecifiedOutput(np.ones((), bool), whole=True, question=question)
+    if len(case.inputs) == len(case.row.inputs):
+        shapes = (*case.shapes, ())[:2]
+        tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
+        for question, is_open in tests:
+            if is_open(case, *shapes):
+                return UnspecifiedOutput(np.ones((), bool), whole=True, question=question)
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
@@ -300,19 +297,6 @@ def unspecified(case: Case) -> UnspecifiedOutput:
     )
 
 
-def _whole_question(case: Case, asked: Mapping[str, str]) -> str:
-    """Return the first question that leaves a whole case open, or an empty text."""
-    if len(case.inputs) != len(case.row.inputs):
-        return ""
-    shapes = (*case.shapes, ())[:2]
-    tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
-    return next((question for question, is_open in tests if is_open(case, *shapes)), "")
-
-
-def _is_one(shape: Shape) -> bool:
-    return math.prod(shape) == 1
-
-
 def _is_placed(case: Case, *, with_broadcast: bool) -> bool:
     """Return whether a node has an axis, with or without broadcast. One of another type makes the case invalid."""
     has_axis = isinstance(case.attributes.get("axis"), int)
@@ -322,7 +306,7 @@ def _is_placed(case: Case, *, with_broadcast: bool) -> bool:
 WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
     "negative-axis": lambda case, x, y: _is_placed(case, with_broadcast=True) and case.attributes["axis"] < 0,
     "axis-without-broadcast": lambda case, x, y: _is_placed(case, with_broadcast=False),
-    "axis-of-one-element": lambda case, x, y: _is_placed(case, with_broadcast=True) and _is_one(y),
+    "axis-of-one-element": lambda case, x, y: _is_placed(case, with_broadcast=True) and prod(y) == 1,
     "shapes-without-broadcast": lambda case, x, y: not case.attributes.get("broadcast", 0) and x != y,
     "other-broadcast": lambda case, x, y: (
         isinstance(number := case.attributes.get("broadcast", 0), int) and number not in (0, 1)
@@ -330,8 +314,8 @@ WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
     # The channels of an X of rank 2 are its last dim: every reading is the same.
     "slope-of-rank-1": lambda case, x, y: len(y) == 1 and y != (1,) and not (len(x) == 2 and x[1:] == y),
     # A slope of X's shape needs no broadcasting.
-    "slope-of-rank-2": lambda case, x, y: len(y) > 1 and not _is_one(y) and x != y,
-    "slope-of-one-element": lambda case, x, y: _is_one(y) and len(y) != 1,
+    "slope-of-rank-2": lambda case, x, y: len(y) > 1 and prod(y) != 1 and x != y,
+    "slope-of-one-element": lambda case, x, y: prod(y) == 1 and len(y) != 1,
     "slope-of-higher-rank": lambda case, x, y: {*y[: len(y) - len(x)]} == {1} and len(y) > len(x),
     "other-auto-broadcast": lambda case, x, y: case.attributes.get("auto_broadcast") in ("explicit", "pdpd"),
     "differing-sizes": lambda case, x, y: x != y,

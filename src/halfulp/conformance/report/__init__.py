@@ -17,7 +17,7 @@ from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
 from halfulp.conformance.document import Document, Entry, Part, all_faults, faults, order, type_order
-from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, worst
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, gravity
 from halfulp.errors import printable
 
 _MOST_LINES = 20
@@ -88,7 +88,7 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
     def order(pair: tuple[Target, Part]) -> tuple[object, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        grade = -list(GRADES).index(case["grade"] or "support")
+        grade = -gravity(case["grade"] or "support")
         distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
         return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
 
@@ -272,14 +272,13 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     if fails_alike and document["summary"]["cases"] > 1:
         why = printable(str(*messages))
         return f"every case fails alike ({why}): is the target or its command right?", "bold"
-    grade = worst([fault.grade for fault in counting])
-    about = "" if grade is None else f"the worst: {GRADES[grade]}; "
+    grade = max((fault.grade for fault in counting), key=gravity)
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'}"
     lesser = count - faults(document, least)
     parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
     beside = f", {lesser + allowed:,} of them not counted ({', '.join(parts)})" if parts else ""
     noun = "finding" if count + allowed == 1 else "findings"
-    return f"{count + allowed:,} {noun}{beside}; {about}{shown}", "bold"
+    return f"{count + allowed:,} {noun}{beside}; the worst: {GRADES[grade]}; {shown}", "bold"
 
 
 # --- CI systems -----------------------------------------------------------------------------------
