@@ -151,11 +151,9 @@ def check(
         specs,
         mode=mode,
         selection=chosen,
-        processes=options["processes"] or processors(),
         allowed=allowed,
-        ulp_limit=options["ulp_limit"],
-        time_limit=options["time_limit"],
         threads=processors(),
+        **{name: options[name] for name in ("processes", "ulp_limit", "time_limit")},
     )
     documents = [each.document for each in reports]
     junit_report = partial(report.junit, least=fail_on, allowed=allowed)
