@@ -131,7 +131,7 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     tried = sum(result.judgement.elements for result in results)
     differing = {result.aspect for result in again if result.same is False}
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
-    return TypeAccuracy(name, ranges, tried, wrong, example, [a for a in ASPECTS if a in differing])
+    return TypeAccuracy(name, ranges, tried, wrong, example, sorted(differing, key=ASPECTS.index))
 
 
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:

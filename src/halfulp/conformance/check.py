@@ -226,7 +226,7 @@ def selection(
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen: Selection = {"operators": _sorted(operators), "versions": _sorted(versions)}
     chosen |= {"types": _sorted(types, chosen_types)}
-    list(selected(chosen["operators"], chosen["versions"]))
+    selected(chosen["operators"], chosen["versions"])
     of_cases = {"groups": _sorted(groups), "cases": _sorted(cases)}
     for name in of_cases["groups"]:
         if name not in GROUPS:
@@ -303,7 +303,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
         being run, and their message says so.
         """
-        answers: dict[str, tuple[Array | None, Array | None]] = {}  # the right result, and the output
+        answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
@@ -312,18 +312,17 @@ class Examiner(AbstractContextManager["Examiner"]):
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
                 continue
-            right, there = answers.get(case.compared_with or "", (None, None))
+            right, there = answers.get(case.compared_with, (None, None))
             if case.aspect == "threads" and threads == 1:  # with one processor there is one
                 there = None
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
                 right = self._right(case, right) if case.clause is None else None
                 judgement = judge(case, right, got, self.ulp_limit)
-                here = got if isinstance(got, np.ndarray) and right is not None else None
-                if here is not None and tensor_type(here) != tensor_type(right):
-                    here = None
+                here: Array | None = None
+                if isinstance(got, np.ndarray) and right is not None:
+                    here = got if tensor_type(got) == tensor_type(right) else None
                 answers[case.id] = right, here
-                is_grid = here is not None and case.name.startswith("grid")  # of special values
-                grid = _grid(case, right, here, self.ulp_limit) if is_grid else []
+                grid = _grid(case, right, here, self.ulp_limit)
                 entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
                 same, example = _compared(case, here, there)
                 results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
@@ -360,7 +359,10 @@ class Examiner(AbstractContextManager["Examiner"]):
         return np.asarray(oracle(case) if self.spec.code == "models.halfulp" else expected(case))
 
 
-def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
+def _grid(case: Case, right: Any, output: Array | None, ulp_limit: float) -> list[Part]:
+    """Return the pairs of a grid of special values; of another case, or without an output, none."""
+    if output is None or not case.name.startswith("grid"):
+        return []
     columns = (*operands_of(case), right, output)
     judged = verdicts(case, right, output, ulp_limit)
     return [

@@ -277,15 +277,13 @@ def unspecified(case: Case) -> UnspecifiedOutput:
         for number, entry in enumerate(case.row.unspecified, start=1)
     }
     if len(case.inputs) == len(case.row.inputs):
-        shapes = (*case.shapes, ())[:2]
-        tests = ((question, WHOLE_CASES[key]) for key, question in asked.items() if key in WHOLE_CASES)
-        for question, is_open in tests:
-            if is_open(case, *shapes):
-                return UnspecifiedOutput(np.ones((), bool), whole=True, question=question)
+        for key in filter(WHOLE_CASES.__contains__, asked):
+            if WHOLE_CASES[key](case, *(*case.shapes, ())[:2]):
+                return UnspecifiedOutput(np.ones((), bool), whole=True, question=asked[key])
     if case.clause is not None:
         return DETERMINED
     x, y = operands_of(case)
-    found = {question: ELEMENTS[key](case, x, y) for key, question in asked.items() if key in ELEMENTS}
+    found = {asked[key]: ELEMENTS[key](case, x, y) for key in filter(ELEMENTS.__contains__, asked)}
     return UnspecifiedOutput(
         reduce(np.logical_or, found.values(), np.zeros(x.shape, bool)),
         zero_signs=(x == 0) & ("prelu-zero-and-nan" in asked),

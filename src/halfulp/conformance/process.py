@@ -82,7 +82,7 @@ class Process(contextlib.AbstractContextManager["Process"]):
         """Load the target if it is not loaded, and return the socket to it; raises HalfulpError if it does not load."""
         if self._worker is not None:
             return self._worker[-1]
-        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
+        if not has_module("resource"):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
         channel, theirs = socket.socketpair()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import filterfalse, product
 from typing import get_args
 
 from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
@@ -20,6 +20,8 @@ _OF_SHAPES = (shapes.broadcast, shapes.invalid, shapes.reproducibility)
 GENERATORS = {
     function.__name__: function for function in (*_OF_VALUES, *_OF_SHAPES)
 }  # by the names of GROUPS
+# The types of operands which all have one type of 16 bits or more.
+_WIDE = {(row.name,) * count for row in TYPES.values() if row.bits >= 16 for count in (1, 2)}
 
 
 def cases(
@@ -47,19 +49,17 @@ def cases(
         >>> next(cases(operators=["onnx.Pow"], versions=["7"], types=["float16"])).id
         'onnx.Pow-7/float16,float16/values/0'
     """
-    rows = list(selected(operators, versions))
+    rows = selected(operators, versions)
     names = list(map(chosen_types, types))
     newest = {(row.standard, row.name): row for row in rows}
     for row in rows:
         pairs = list(type_pairs(row, names))
-        one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
-        for pair in pairs:
-            once = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
-            if newest[row.standard, row.name] is row and len({*pair}) == 1 and TYPES[pair[0]].bits >= 16:
-                once.discard("reproducibility")
-            for group in GROUPS:
-                if pair == one_for_all or group not in once:
-                    yield from GENERATORS[group](row, pair, mode)
+        one_for_all = min(pairs, key=lambda pair: {*pair} != {"float32"}, default=())
+        once = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+        for pair, group in product(pairs, GROUPS):
+            is_tried = group == "reproducibility" and newest[row.standard, row.name] is row and pair in _WIDE
+            if pair == one_for_all or group not in once or is_tried:
+                yield from GENERATORS[group](row, pair, mode)
 
 
 def case(id: str) -> Case:
@@ -87,20 +87,19 @@ def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[st
     return {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
 
 
-def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
-    """Yield the rows of these, by default all but SONNX's, a profile of ONNX; raises HalfulpError if one has none."""
-    rows, versions, chosen = list(map(find, ids())), tuple(versions), list[OpVersion]()
-    for operator in map(str, operators):
+def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> list[OpVersion]:
+    """Return the rows of these, by default all but SONNX's, a profile of ONNX; raises HalfulpError if one has none."""
+    versions, chosen = tuple(versions), list[OpVersion]()
+    for operator in map(str, tuple(operators) or ("onnx", "openvino", "directml")):
         if not (of_operator := named_operators(operator)):
             suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
             raise HalfulpError(f"no operator {operator}; {suggestion}")
         chosen += of_operator
-    rows = [row for row in rows if (row in chosen if chosen else row.standard != "sonnx")]
+    rows = list(filter(chosen.__contains__, map(find, ids())))
     row_versions = dict.fromkeys(row.version for row in rows)
-    for version in versions:
-        if version not in row_versions:
-            raise HalfulpError(f"no version {version}", expected=", ".join(row_versions))
-    yield from (row for row in rows if not versions or row.version in versions)
+    for version in filterfalse(row_versions.__contains__, versions):
+        raise HalfulpError(f"no version {version}", expected=", ".join(row_versions))
+    return [row for row in rows if row.version in (versions or row_versions)]
 
 
 def chosen_types(name: object) -> str:

@@ -72,8 +72,8 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
         shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            texts = ("x".join(map(str, v)) if isinstance(v, tuple) else v for v in attributes.values())
-            spelled = (f"{name}={value}" for name, value in zip(attributes, texts, strict=True))
+            # A tuple is spelled as a shape is.
+            spelled = (f"{name}={str(v).strip('()').replace(', ', 'x')}" for name, v in attributes.items())
             yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Document, Entry, Part, all_faults, faults, order, type_order
+from halfulp.conformance.document import Document, Entry, Fault, Part, all_faults, faults, order, type_order
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, gravity
 from halfulp.errors import printable
 
@@ -150,7 +150,7 @@ def show(
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        parts = [printable(part, _LONGEST) for part in (target.versions, target.run) if part]
+        parts = [printable(part, _LONGEST) for part in filter(None, (target.versions, target.run))]
         console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
@@ -300,14 +300,7 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
         for fault in all_faults(document):
             key = fault.part["operator"], ",".join(fault.part["types"])
             failing, others = tests.setdefault(key, ([], []))
-            counts, aspect = fault.counts(least), fault.part.get("aspect")
-            what = f"the bits depend on {aspect}" if aspect else f"{fault.finding}: {fault.case}"
-            text = f"{what}: {gist(fault.part)}"
-            if fault.part["allowed"]:
-                reason = next((entry.reason for entry in allowed if entry.allows(name, fault)), "")
-                text = f"allowed: {reason}; {text}"
-            elif not counts:
-                text = f"{fault.grade} is less grave than {least}; {text}"
+            counts, text = _told(name, fault, least, allowed)
             (failing if counts else others).append(text)
         for (operator, types), (failing, others) in tests.items():
             head = {"classname": printable(operator), "name": printable(types)}
@@ -322,6 +315,17 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
         suite.set("skipped", str(len(suite.findall("*/skipped"))))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def _told(target: str, fault: Fault, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
+    """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
+    aspect = fault.part.get("aspect")
+    what = f"the bits depend on {aspect}" if aspect else f"{fault.finding}: {fault.case}"
+    reason = "" if fault.counts(least) else f"{fault.grade} is less grave than {least}; "
+    if fault.part["allowed"]:
+        reasons = (entry.reason for entry in allowed if entry.allows(target, fault))
+        reason = f"allowed: {next(reasons, '')}; "
+    return not reason, f"{reason}{what}: {gist(fault.part)}"
 
 
 def _some_lines(texts: Sequence[str]) -> str:

@@ -82,7 +82,6 @@ class TargetSpec:
     # The standard in whose own graph it takes a node. A function makes the node: the number of inputs is right, and the
     # output undeclared. The table of types has the standard's names of types; those without a name are not tried.
     graph: str = ""
-    devices: tuple[str, ...] = ("cpu",)  # the devices on which it can compute, the default first
 
     @property
     def has_models(self) -> bool:
@@ -133,7 +132,6 @@ _EVERY = ("onnx.", "openvino.", "directml.")
 _BOTH = ("onnx.Pow-", "onnx.PRelu-")
 _FLOATS = ("float32", "float64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
-_DEVICES = ("cpu", "cuda")
 
 
 def _library(
@@ -151,9 +149,9 @@ _BUILT_IN = (
         families=("openvino.",),
         graph="openvino",
     ),
-    TargetSpec("torch", "arrays.torch", "cpu", "torch", "torch", "torch", devices=_DEVICES),
-    TargetSpec("jax", "arrays.jax", "cpu", "jax", "jax jaxlib", "jax", devices=_DEVICES),
-    TargetSpec("cupy", "arrays.cupy", "cuda", "cupy", "cupy", "cupy", devices=("cuda",)),
+    TargetSpec("torch", "arrays.torch", "cpu", "torch", "torch", "torch"),
+    TargetSpec("jax", "arrays.jax", "cpu", "jax", "jax jaxlib", "jax"),
+    TargetSpec("cupy", "arrays.cupy", "cuda", "cupy", "cupy", "cupy"),
     TargetSpec("numpy", "arrays.numpy", "", "numpy", "numpy ml_dtypes"),
     TargetSpec("onnx-reference", "models.reference", measured="onnx numpy ml_dtypes"),
     TargetSpec("onnx-converter", "models.converter", measured="onnx numpy ml_dtypes"),
@@ -167,7 +165,7 @@ _BUILT_IN = (
     _library("mnn", "MNN", ("float32", "int32"), package="MNN"),
     _library("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), _BOTH),
     _library("paddle", "paddlepaddle", _C_NUMBERS),
-    TargetSpec("inductor", "arrays.inductor", "cpu", "torch", "torch", "torch", devices=_DEVICES),
+    TargetSpec("inductor", "arrays.inductor", "cpu", "torch", "torch", "torch"),
     _library("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
     _library("numba", "numba llvmlite", _C_NUMBERS),
     _library("numexpr", "numexpr", _C_NUMBERS),
@@ -175,6 +173,11 @@ _BUILT_IN = (
 )
 _DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
+_ON_DEVICES = BUILT_IN | {f"{spec.name}:{spec.argument or 'cpu'}": spec for spec in _BUILT_IN}
+_ON_DEVICES |= {
+    f"{name}:cuda": replace(BUILT_IN[name], name=f"{name} (cuda)", argument="cuda")
+    for name in ("torch", "jax", "inductor")
+}
 
 _NAMED = re.compile(r"\A\s*(?:([A-Za-z][\w.-]*)=)?(.*)\Z", re.DOTALL)
 _LIBRARY = re.compile(r"\.(so|dylib|dll)(\.|$)")
@@ -191,15 +194,14 @@ def find(target: object) -> TargetSpec:
     text = target if isinstance(target, str) else _place(target)
     if "{" in text or " " in text.strip():
         return find_command(text)
-    name, colon, variant = text.partition(":")
-    if variant and _LIBRARY.search(name):
+    module, colon, variant = text.partition(":")
+    if variant and _LIBRARY.search(module):
         return find_library(text)
-    spec = BUILT_IN.get(named(name, BUILT_IN, RUNTIME_ALIASES) or "")
-    if spec is not None and variant and spec.name == "onnxruntime":
-        spec = replace(spec, name=f"{spec.name}:{variant}", argument=variant)
-    elif spec is not None and variant in spec.devices[1:]:
-        spec = replace(spec, name=f"{spec.name} ({variant})", argument=variant)
-    elif spec is None or (colon and variant != spec.devices[0]):
+    name = named(module, BUILT_IN, RUNTIME_ALIASES)
+    spec = _ON_DEVICES.get(f"{name}{colon}{variant}")
+    if name == "onnxruntime" and variant:
+        spec = replace(BUILT_IN[name], name=f"{name}:{variant}", argument=variant)
+    if spec is None:
         return _find_in_python(text)
     if not has_module(spec.package):
         raise HalfulpError(f"the target {text} needs {spec.package}, which is not installed: {spec.install}")
