@@ -2,8 +2,7 @@
 
 import decimal
 import math
-from functools import cache
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -69,17 +68,19 @@ def _irrational_power(x: int, y: float) -> float:
         digits *= 2
 
 
-def check_powers(x: Array, y: Array) -> None:
+def check_powers(power: Callable[[Array, Array], Array], x: Array, y: Array) -> None:
     """Refuse powers of which an integer type loses something: the exponent is negative or no integer, or it overflows.
 
-    The error names the first such element. Bases of other types pass.
+    The error names the first such element. Bases of other types pass. ``power`` returns powers of float64.
     """
     row = TYPES[type_name(x.dtype)]
     if row.kind == "float":
         return
     wide = np.dtype(np.int64 if row.kind == "int" else np.uint64)
     exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
-    lowest, highest = _bases(row.bits, wide)
+    least, end = (
+        (-(2.0 ** (row.bits - 1)), 2.0 ** (row.bits - 1)) if row.kind == "int" else (0, 2.0**row.bits)
+    )
     walk = np.nditer(
         # NumPy's iterator converts no types of ml_dtypes, all of which are small.
         [x.astype(wide) if x.dtype.kind == "V" else x, y.astype(exact) if y.dtype.kind == "V" else y],
@@ -91,11 +92,10 @@ def check_powers(x: Array, y: Array) -> None:
     )
     start = 0
     for base, exponent in walk:
-        is_whole = exponent >= 0
-        if exact.kind == "f":
-            is_whole &= np.isfinite(exponent) & (exponent == np.floor(exponent))
-        n = np.where(is_whole, np.minimum(exponent, _MOST), 0).astype(np.intp)
-        is_lost = ~is_whole | (base < lowest[n]) | (base > highest[n])
+        is_whole = (exponent >= 0) & (exponent < np.inf) & (exponent == np.floor(exponent))
+        # Rounding to float64 moves no power from 2 on across these bounds: none is so near to 2^63 or 2^64.
+        powers = power(base.astype(_FLOAT64), exponent)
+        is_lost = ~is_whole | (exponent > 1) & ((powers < least) | (powers >= end))
         if is_lost.any():
             first = int(is_lost.argmax())
             place = list(map(int, np.unravel_index(start + first, walk.shape)))
@@ -105,25 +105,3 @@ def check_powers(x: Array, y: Array) -> None:
             fault = overflow if is_whole[first] else not_whole
             raise HalfulpError(f"{fault}; hu.float_power(x, y) gives a float64")
         start += base.size
-
-
-@cache
-def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Return the minimum and maximum base whose power fits an integer type, by exponents from 0 to _MOST."""
-    most = 2**bits - 1 if dtype.kind == "u" else 2 ** (bits - 1) - 1
-    highest = [_root(most, n) for n in range(_MOST + 1)]
-    if dtype.kind == "u":
-        return np.zeros(_MOST + 1, dtype), np.array(highest, dtype)
-    # The type holds one more negative number: as a base of the power 1, and as an odd power.
-    lowest = [-most - 1, *(-_root(most + n % 2, n) for n in range(1, _MOST + 1))]
-    return np.array(lowest, dtype), np.array(highest, dtype)
-
-
-def _root(number: int, degree: int) -> int:
-    """Return the largest integer whose power of this degree is at most the number; the number itself for degree 0."""
-    if degree < 2:
-        return number
-    root: int = round(float(number) ** (1 / degree)) + 1
-    while root**degree > number:
-        root -= 1
-    return root

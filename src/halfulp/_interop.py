@@ -7,6 +7,7 @@ it. A subclass of ndarray wraps the result (masked arrays, memory maps). A libra
 
 import sys
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,6 @@ from halfulp.types import TYPES, to_odd
 Array = NDArray[Any]
 Number = int | float
 
-_LONGEST = 80  # characters of an element that an error shows
-
 
 class Ufunc:
     """``hu.pow`` or ``hu.prelu`` with the interface of a NumPy ufunc, for libraries that expect one.
@@ -29,16 +28,12 @@ class Ufunc:
     """
 
     nin, nout, nargs, ntypes = 2, 1, 3, 0
-    signature = None
-    identity = None
+    signature = identity = None
     types: tuple[str, ...] = ()
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function = function
-        self.__name__ = f"halfulp_{function.__name__}"
-        self.__module__ = function.__module__
-        self.__qualname__ = name
-        self.__doc__ = function.__doc__
+        update_wrapper(self, function)
+        self.function, self.__name__, self.__qualname__ = function, f"halfulp_{function.__name__}", name
 
     def __call__(self, x: Any, y: Any, /, out: Any = None, dtype: Any = None, **keywords: Any) -> Any:
         if dtype is not None:  # Polars names the type of its memory for the result
@@ -101,86 +96,44 @@ def is_frame(operand: Any) -> bool:
 
     Its ``__array_ufunc__`` combines the columns into one array, and turns a number into an array with a type.
     """
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(operand, pandas.DataFrame)
+    return isinstance(operand, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
 def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
     """Return the result for two DataFrames, or for one and a number; None for other operands."""
     if is_frame(x) and is_frame(y):
         return _by_types(ufunc, x, y)
-    if is_frame(x) and isinstance(y, _NUMBERS):
-        return _by_blocks(x, lambda block: ufunc(block, y))
-    if is_frame(y) and isinstance(x, _NUMBERS):
-        return _by_blocks(y, lambda block: ufunc(x, block))
-    return None
+    frame, other = (x, y) if is_frame(x) else (y, x)
+    if not is_frame(frame) or not isinstance(other, int | float | np.generic):
+        return None
 
+    def of_block(block: Any) -> Any:
+        return ufunc(block, other) if frame is x else ufunc(other, block)
 
-_NUMBERS = int | float | np.generic
-
-
-def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
-    """Return the frame of a function's results: one call for the columns of a type, as pandas keeps them."""
-    vars(function).update(nin=1, nout=1)  # as a ufunc of one operand
-    return frame.__array_ufunc__(function, "__call__", frame)
+    vars(of_block).update(nin=1, nout=1)  # pandas calls a ufunc of one operand once for the columns of a type
+    return frame.__array_ufunc__(of_block, "__call__", frame)
 
 
 def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
-    """Return the frame of results for two frames: one call for the columns that pandas keeps together in both."""
+    """Return the frame of results for two frames: one call for the columns of two types, or for one of pandas' own."""
     if not (x.index.equals(y.index) and x.columns.equals(y.columns)):  # align() is slower for equal labels
         x, y = x.align(y)
-    if (results := _of_blocks(ufunc, x, y)) is not None:
-        return _by_blocks(x, lambda _: results.pop(0))
-    result = x.copy()
-    for place in range(x.shape[1]):  # because several columns may have one name
-        result.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
-    return result
-
-
-def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
-    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
-    if x.empty:
-        return None
-    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
-    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
-        pairs.setdefault((number, other), []).append((row, other_row))
-    results: dict[int, Any] = {}
-    for (number, other), rows in pairs.items():
-        base, exponent = bases[number], exponents[other]
-        if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
-            return None
-        own_rows, other_rows = map(list, zip(*rows, strict=True))
-        powers = ufunc(_rows(base, own_rows), _rows(exponent, other_rows))
-        if isinstance(base, np.ndarray) and len(rows) < len(base):
-            results.setdefault(number, np.empty(base.shape, powers.dtype))[own_rows] = powers
+    groups: dict[Any, list[int]] = {}
+    for place, types in enumerate(zip(x.dtypes, y.dtypes, strict=True)):
+        is_plain = all(isinstance(dtype, np.dtype) for dtype in types)
+        groups.setdefault(types if is_plain else place, []).append(place)
+    parts = []
+    for key, places in groups.items():
+        if isinstance(key, int):
+            parts.append(ufunc(x.iloc[:, key], y.iloc[:, key]).rename(key))
         else:
-            results[number] = powers
-    return list(results.values())
-
-
-def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
-    blocks: list[Any] = []
-    rows: list[tuple[int, int]] = []
-
-    def numbers(block: Any) -> Array:
-        count = len(block) if block.ndim == 2 else 1
-        codes = np.arange(len(rows), len(rows) + count)
-        rows.extend((len(blocks), row) for row in range(count))
-        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
-        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
-
-    numbered = _by_blocks(frame, numbers)
-    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
-
-
-def _rows(block: Any, rows: list[int]) -> Any:
-    """Return rows of a block, without a copy if they follow one another; a column of pandas' own is one row."""
-    if not isinstance(block, np.ndarray):
-        return block
-    chosen = slice(rows[0], rows[-1] + 1)
-    return block[chosen if rows == [*range(rows[0], rows[-1] + 1)] else rows]
+            base, exponent = (np.asarray(a if len(groups) == 1 else a.iloc[:, places]) for a in (x, y))
+            parts.append(x._constructor(ufunc(base, exponent), index=x.index, columns=places, copy=False))
+    result = (
+        sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)
+    )  # in the order of the places
+    result.columns = x.columns
+    return result.__finalize__(x)
 
 
 def check_frame(frame: Any) -> None:
@@ -250,20 +203,20 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
     A tensor whose elements are not in its memory, or whose gradients would be lost, is refused.
     """
     kind = type(tensor)
-    if (refusal := tensor_refusal(tensor, torch)) is not None:
-        raise HalfulpError(refusal)
-    if tensor.device.type == "meta":
-        raise HalfulpError("a tensor on the meta device: it has no elements")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        rule = "halfulp.integrations.torch takes such tensors"
-        raise HalfulpError(f"a tensor in a torch.func transform: {rule}")
-    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+    if refusal := tensor_refusal(tensor, torch):
+        pass
+    elif tensor.device.type == "meta":
+        refusal = "a tensor on the meta device: it has no elements"
+    elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        refusal = "a tensor in a torch.func transform: halfulp.integrations.torch takes such tensors"
+    elif kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         rule = "this subclass of torch.Tensor does not keep its elements in its own memory"
-        hint = "pass a plain tensor, or call halfulp.integrations.torch"
-        raise HalfulpError(f"a {kind.__name__}: {rule}; {hint}")
-    if tensor.requires_grad and torch.is_grad_enabled():
+        refusal = f"a {kind.__name__}: {rule}; pass a plain tensor, or call halfulp.integrations.torch"
+    elif tensor.requires_grad and torch.is_grad_enabled():
         hint = "call halfulp.integrations.torch.pow or .prelu, which have derivatives; x.detach() drops them"
-        raise HalfulpError(f"a tensor that requires gradients: {hint}")
+        refusal = f"a tensor that requires gradients: {hint}"
+    if refusal:
+        raise HalfulpError(refusal)
     if tensor.requires_grad:
         tensor = tensor.detach()
     # A ZeroTensor has no memory; its copy has.
@@ -298,18 +251,15 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
     type, or a scalar if the result has no axes.
     """
     operands = (x, y)
-    subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]
-    if out is not None:
-        subclassed = [out] if type(out) is not np.ndarray else []
-    if subclassed:
+    takers = operands if out is None else (out,)
+    if subclassed := [a for a in takers if isinstance(a, np.ndarray) and type(a) is not np.ndarray]:
         chosen = max(subclassed, key=lambda a: a.__array_priority__)
         # Masked arrays look their ufunc up in a table: with np.power they join the operands' masks, and no more.
         return chosen.__array_wrap__(result, (np.power, operands, 0), False)
     if out is not None:
         return out
-    for operand in operands:
-        if is_foreign(operand):
-            return to_foreign(operand, result)
+    for operand in filter(is_foreign, operands):
+        return to_foreign(operand, result)
     return result[()] if result.ndim == 0 else result
 
 
@@ -368,10 +318,8 @@ def not_numbers(operand: Number | Array) -> str:
     return _WITHOUT_POWERS.get(dtype.kind, "").format(dtype.name)
 
 
-_DATES = "dates or times ({}), which have no powers; .astype('int64') counts their units"
 _WITHOUT_POWERS = {
-    "m": _DATES,
-    "M": _DATES,
+    **dict.fromkeys("mM", "dates or times ({}), which have no powers; .astype('int64') counts their units"),
     "c": "complex ({}); np.power has complex powers",
     "b": "of type bool; pass .astype('int8'), or call hu.float_power",
 }
@@ -390,9 +338,9 @@ def _not_numbers_of_objects(operand: Array) -> str:
     if operand.ndim == 0 and hasattr(first, "__float__"):
         return f"of type {type(first).__name__}; pass float(value)"
     if operand.ndim == 0:
-        return f"not a number: {first!r}"[:_LONGEST]
+        return f"not a number: {first!r}"[:80]
     what = "text" if operand.dtype.kind in "UST" else "Python objects"
-    return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"
+    return f"an array of {what} (the first: {repr(first)[:80]}); convert it, for instance by .astype(float)"
 
 
 def _kind(operand: Any) -> str:
@@ -423,24 +371,13 @@ def without_mask(operand: Any) -> Any:
     return operand.view(np.ndarray) if is_masked else operand
 
 
-def hidden_elements(operand: Any) -> Any:
-    """Return where a masked array, or pandas' array of integers or floats, hides elements; False if it hides none."""
-    if is_missing_array(operand):
-        return operand.isna()
-    return np.ma.getmaskarray(operand) if isinstance(operand, np.ndarray) and is_masked(operand) else False
-
-
-def all_elements(operand: Any) -> Any:
-    """Return an operand without its mask; elements of pandas' arrays that are missing are 1."""
-    if is_missing_array(operand):
-        return operand.to_numpy(operand.dtype.numpy_dtype, na_value=1)
-    return without_mask(operand)
-
-
-def is_missing_array(operand: Any) -> bool:
-    """Whether an operand is one of pandas' arrays of numbers that may lack some."""
+def hidden_elements(operand: Any) -> tuple[Any, Any]:
+    """Return an operand without its mask, and where that hides elements, or False. Elements that pandas lacks are 1."""
     arrays = getattr(sys.modules.get("pandas"), "arrays", None)
-    return arrays is not None and isinstance(operand, arrays.IntegerArray | arrays.FloatingArray)
+    if arrays is not None and isinstance(operand, arrays.IntegerArray | arrays.FloatingArray):
+        return operand.to_numpy(operand.dtype.numpy_dtype, na_value=1), operand.isna()
+    hides = np.ma.getmaskarray(operand) if isinstance(operand, np.ndarray) and is_masked(operand) else False
+    return without_mask(operand), hides
 
 
 def exponent_array(number: Number) -> Array:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Container, Hashable
 from dataclasses import fields
 from functools import cache, cached_property, lru_cache, update_wrapper
+from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
@@ -20,7 +21,6 @@ from halfulp._interop import (
     Array,
     Number,
     Ufunc,
-    all_elements,
     as_array,
     exponent_array,
     hidden_elements,
@@ -38,7 +38,7 @@ from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
 from halfulp.specs.tensor import TensorType, tensor_type
-from halfulp.types import TYPES
+from halfulp.types import INTEGERS, TYPES
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)
@@ -176,10 +176,8 @@ def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
     Beside integers, a float is a float64.
     """
-    if type(number) is not float or dtype.kind == "f":
-        return dtype
-    row = TYPES.get(dtype.name)
-    return dtype if row is None or row.kind == "float" else _FLOAT64
+    is_float_beside_integers = type(number) is float and dtype.kind != "f" and dtype.name in INTEGERS
+    return _FLOAT64 if is_float_beside_integers else dtype
 
 
 _FLOAT64 = np.dtype(np.float64)
@@ -343,19 +341,14 @@ def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) 
     return error
 
 
-def _explain(operator: Operator, *operands: Any) -> None:
+def _explain(operator: Operator, x: Any, y: Any) -> None:
     """If a library declined because of the operands' types, raise the SpecError, which dask drops."""
-    if not all(is_number(a) or isinstance(getattr(a, "dtype", None), np.dtype) for a in operands):
-        return
-    if any(map(is_number, operands)):
-        operator(*(a if is_number(a) else np.empty(0, a.dtype) for a in operands))
-    else:
-        operator.infer(*((a.dtype, None) for a in operands))
+    if all(is_number(a) or isinstance(getattr(a, "dtype", None), np.dtype) for a in (x, y)):
+        operator.infer(*operator.as_arrays(x, y, lambda a: SimpleNamespace(dtype=a.dtype, shape=None)))
 
 
 _T = TypeVar("_T", bound=np.generic)
 ArrayLike: TypeAlias = Any  # an array of NumPy or another library, a list or a number
-
 Integers = Literal["wrap", "raise"]
 
 
@@ -458,13 +451,12 @@ def _pow_where(x: Any, y: Any, out: Any, mask: Array, integers: Integers) -> Any
 
 def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return the result of ``pow`` with ``integers="raise"``. Elements that a mask hides are not checked."""
-    hidden = [hidden_elements(x), hidden_elements(y)]
-    if not any(map(np.any, hidden)):
+    (base, hides_base), (exponent, hides_exponent) = map(hidden_elements, (x, y))
+    if not (np.any(hides_base) or np.any(hides_exponent)):
         return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
-    with _core.DefaultEnvironment():
-        base, exponent = POW.as_arrays(all_elements(x), all_elements(y))
-        POW.infer(base, exponent)
-        check_powers(base, np.where(hidden[0] | hidden[1], exponent.dtype.type(1), exponent))
+    base, exponent = POW.as_arrays(base, exponent)
+    POW.infer(base, exponent)  # before the masks are broadcast
+    _checked_pow(base, np.where(hides_base | hides_exponent, exponent.dtype.type(1), exponent))
     return pow(x, y, out=out)
 
 
@@ -472,7 +464,7 @@ def _checked_pow(x: Any, y: Any, *, out: Array | None = None) -> Array:
     with _core.DefaultEnvironment():
         x, y = POW.as_arrays(x, y)
         POW.infer(x, y)
-        check_powers(x, y)
+        check_powers(POW, x, y)
     return POW(x, y, out=out)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.verify import has_ours, is_all_ours, runs_in_openvino
+from halfulp.conversion.verify import has_ours, is_all_ours
 from halfulp.conversion.walk import check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
@@ -145,7 +145,7 @@ def _evaluate(model: Model, values: Mapping[str, Any], engine: str, with_report:
             if engine == "onnxruntime":
                 raise
             why_not = refused.message
-    if engine == "auto" and runs_in_openvino(model):
+    if engine == "auto" and api.foreign(model.graph.nodes):
         from halfulp.integrations.openvino.engine import Runner
 
         runner = Runner(model)

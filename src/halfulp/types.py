@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from halfulp.errors import UnsupportedError, did_you_mean, named
 
 Array = NDArray[Any]
-Kind = Literal["float", "int", "uint"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class ElementType:
 
     name: str  # of the NumPy or ml_dtypes dtype
     dtype: np.dtype[Any]  # in native byte order
-    kind: Kind
+    kind: Literal["float", "int", "uint"]
     bits: int  # of a value; int4, uint4 and float4 take a byte in memory anyway
     onnx: str | None  # the name inside tensor(...)
     onnx_enum: int | None  # the number in onnx.TensorProto.DataType
@@ -83,8 +82,6 @@ INTEGERS = tuple(row.name for row in _ROWS if row.kind != "float")
 
 def element_type(dtype: Any) -> ElementType:
     """Return the row of a dtype (of either byte order), a scalar type or a name; raises UnsupportedError if none."""
-    if isinstance(dtype, ElementType):
-        return dtype
     name = type_name(dtype)
     row_name = named(name, TYPES, _ALIASES)
     if row_name is None:
@@ -96,13 +93,9 @@ def type_name(dtype: Any) -> str:
     """Return the name of a dtype, whether or not the table has it."""
     if isinstance(dtype, np.dtype) and dtype in _NAMES:
         return _NAMES[dtype]
-    if isinstance(dtype, ElementType):
-        return dtype.name
-    if isinstance(dtype, str) and dtype in TYPES:  # ml_dtypes' names are not NumPy's
-        return dtype
     try:
         known = np.dtype(dtype)
-    except TypeError:
+    except TypeError:  # ml_dtypes' names are not NumPy's
         return str(dtype)
     return "string" if known.kind in "UTO" else str(known.name)
 
@@ -126,11 +119,7 @@ class FloatType:
     has_infinity: bool
     has_zero: bool  # and with it a sign
     has_minus_zero: bool
-
-    @property
-    def sign_bit(self) -> int:
-        """The code of the sign alone."""
-        return 1 << (self.bits - 1)
+    sign_bit: int  # the code of the sign alone
 
 
 @cache
@@ -158,6 +147,7 @@ def float_type(name: str) -> FloatType:
         has_infinity=bool(np.isinf(infinite)),
         has_zero=bool(zero == 0),
         has_minus_zero=bool(minus_zero == 0 and np.signbit(minus_zero)),
+        sign_bit=1 << (info.bits - 1),
     )
 
 

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from tests.conversion.test_differential import special
 
 import halfulp as hu
-from halfulp.conversion import norms, spellings
+from halfulp.conversion import spellings
 from halfulp.conversion.rules import number_of, parse
 
 FLOATS = ("float16", "float32", "float64")
@@ -108,7 +108,7 @@ FORMS = [
     for option, rules in (
         ({"prelu": "fold"}, spellings.FOLD_PRELU[:-1]),
         ({"pow": "fold"}, spellings.FOLD_POW),
-        ({"fuse": "norms"}, norms.FUSE),
+        ({"fuse": "norms"}, spellings.FUSE),
     )
     for rule in rules
     for term in alternatives(rule.pattern)

@@ -15,7 +15,6 @@ import halfulp.conversion as api
 from halfulp.cli.programs import NETWORKS
 from halfulp.conversion import verify
 from halfulp.conversion.editor import Change
-from halfulp.conversion.passes import Pass
 from halfulp.conversion.verify import Verification, difference, distance
 from halfulp.models.graph import Node
 from halfulp.models.onnx import Onnx
@@ -37,9 +36,9 @@ def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto]
     """Make the conversion between opsets do something wrong."""
 
     def install(change: Callable[[ModelProto], None]) -> None:
-        wrong = Pass("opset", lambda walk, _: change(walk.proto))
-        first, *others = api.PASSES  # that between opsets comes first
-        monkeypatch.setattr(api, "PASSES", (first, wrong, *others))
+        first, *others = api.PASSES["opset"]
+        wrong = first, lambda walk, _: change(walk.proto), *others
+        monkeypatch.setitem(api.PASSES, "opset", wrong)
 
     return install
 

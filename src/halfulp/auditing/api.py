@@ -172,7 +172,7 @@ def _audit_onnx(
     report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
     report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
     if has_halves(model.proto):
-        factors = found(model, FACTORS)
+        factors = found(model.scopes(), FACTORS)
         report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]
         report.doubts += tuple(map(str, zero_epsilons(model))) if measure is None else ()
     report.declared = invalid(model, uses, is_broken=report.is_broken)
@@ -205,7 +205,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)
-            report.converted[target] = run_passes(TARGET, walk, {"target": target})
+            report.converted[target] = run_passes(walk, *((each, target) for each in TARGET))
         except HalfulpError as error:
             report.refused[target] = error.message
 

@@ -9,9 +9,9 @@ from onnx import ModelProto
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.editor import Change
-from halfulp.conversion.norms import NORMS
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
 from halfulp.conversion.repair import contradicted, of_one_type
+from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
@@ -45,7 +45,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        changes = run_passes(TARGET, Walk(Onnx(_alone(use), "model"), check=True), {"target": target})
+        walk = Walk(Onnx(_alone(use), "model"), check=True)
+        changes = run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -80,7 +81,7 @@ def _alone(use: Use) -> ModelProto:
 def fused(model: Onnx) -> frozenset[str]:
     """Return the results of the nodes that become part of one operator if norms are fused."""
     copy = model.copy()
-    run_passes([NORMS], Walk(copy), {"fuse": "norms"})
+    run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
     before, after = (
@@ -114,10 +115,9 @@ _REFUSED = "runtimes refuse to load the model"
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
     """Give the Cast nodes whose outputs the file declares in another type."""
-    for name, node, declared in contradicted(proto):
+    for name, node, made, declared in contradicted(proto):
         if node.op_type == "Cast":
-            to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
-            yield name, f"its output is declared as {declared}, and is {type_of(to)}: {_REFUSED}"
+            yield name, f"its output is declared as {declared}, and is {type_of(made.i)}: {_REFUSED}"
 
 
 def _renamed(proto: ModelProto) -> Iterator[tuple[str, str]]:
@@ -135,9 +135,9 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
     for scope in scopes:
         for node in scope.owner.node:
             is_mixed = len({scope.value(name).type for name in node.input}) > 1 and not is_ours(node)
-            for indices, _ in of_one_type(node, scope.opset) if is_mixed else ():
-                types = list(dict.fromkeys(scope.value(node.input[each]).type for each in indices))
+            for inputs, _ in of_one_type(node, scope.opset) if is_mixed else ():
+                types = list(dict.fromkeys(scope.value(name).type for name in inputs.values()))
                 if None not in types and len(types) > 1:
-                    inputs = " and ".join(map(str, types))
-                    text = f"its inputs are {inputs}, and {node.op_type} takes one type: {_REFUSED}"
+                    said = " and ".join(map(str, types))
+                    text = f"its inputs are {said}, and {node.op_type} takes one type: {_REFUSED}"
                     yield scope.label(node), text

@@ -15,7 +15,8 @@ from halfulp.errors import HalfulpError, command, in_shell, printable
 from halfulp.options import ConvertOptions, takes
 
 if TYPE_CHECKING:
-    from halfulp.conversion.repair import Repair, Slopes
+    from halfulp.conversion.mending import Slopes
+from halfulp.conversion.repair import Repair
 
 
 @takes(ConvertOptions, Option)

@@ -13,9 +13,8 @@ from halfulp.conversion import spellings
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
 from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
-from halfulp.conversion.norms import NORMS
-from halfulp.conversion.opset import EXPAND, OPSET, opset_of
-from halfulp.conversion.passes import Pass, check_result, run_passes, save_onnx
+from halfulp.conversion.opset import expand_operators, opset_of, to_opset
+from halfulp.conversion.passes import Pass, check_result, lower, run_passes, save_onnx
 from halfulp.conversion.rules import Rule, rewrite
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
@@ -146,16 +145,15 @@ def convert(
         raise HalfulpError(f"only norms are fused, not {str(fuse)[:80]}; did you mean norms?")
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    names = dict.fromkeys(each.option for each in PASSES)
-    asked = {name: values[name] for name in names if values[name] is not None}
+    asked = {name: values[name] for name in PASSES if values[name] is not None}
     before, new, changes = _read(model)
     wanted = to or ("onnx" if output is None else format_to_write(output))
     if wanted != "onnx" and asked:
-        *others, last = names
+        *others, last = PASSES
         raise HalfulpError(f"{', '.join(others)} and {last} are for what becomes an ONNX model", got=wanted)
     network = None
     if wanted == "onnx":
-        changes += run_passes(PASSES, new, asked) if asked else []
+        changes += run_passes(new, *((each, asked[name]) for name in asked for each in PASSES[name]))
         changes += check_result(new, before, asked.get("opset"))
     else:
         changes += dropped_metadata(new)
@@ -198,16 +196,16 @@ def _spelled(op_type: str, walk: Walk, how: str) -> None:
     rewrite(walk, *tables[how])
 
 
-PASSES = (
-    *OPSET,
-    *TARGET,
-    EXPAND,
-    Pass("prelu", partial(_spelled, "PRelu")),
-    Pass("pow", partial(_spelled, "Pow")),
-    NORMS,
-    *FLOAT32,
-)
-"""The passes that the options of :func:`convert` ask for, in their order."""
+PASSES: dict[str, tuple[Pass, ...]] = {
+    "opset": (to_opset, lower),
+    "target": TARGET,
+    "expand": (expand_operators,),
+    "prelu": (partial(_spelled, "PRelu"),),
+    "pow": (partial(_spelled, "Pow"),),
+    "fuse": (spellings.fuse_norms,),
+    "float32": FLOAT32,
+}
+"""The passes that each option of :func:`convert` asks for, in the order in which they run."""
 
 
 def _read(source: Source) -> tuple[Onnx, Walk, list[Change]]:

@@ -72,8 +72,8 @@ class Editor:
     ``names()``, those of the model. New nodes are of version ``opset``.
     """
 
-    def __init__(self, scope: Scope, names: Callable[[], set[str]], opset: int) -> None:
-        self.scope, self.owner, self.opset = scope, scope.owner, opset
+    def __init__(self, scope: Scope, names: Callable[[], set[str]] = set) -> None:
+        self.scope, self.owner, self.opset = scope, scope.owner, scope.opset
         self.value, self.tensor, self.array = scope.value, scope.tensor, scope.array
         self.nodes: list[NodeProto] = []
         self.changes: list[Change] = []
@@ -82,13 +82,11 @@ class Editor:
         self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
         self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
-        self._label: Callable[[], str] | None = None
-        self._replaced = NodeProto()
+        self.start(NodeProto(), "")
 
-    def start(self, node: NodeProto, label: Callable[[], str] | None) -> None:
-        """Set the node that is being replaced. One without a label is the conversion's own, and not reported."""
-        self._label = label
-        self._replaced = node
+    def start(self, node: NodeProto, label: str) -> None:
+        """Set the node that is being replaced, and its name in messages: none for one that the conversion has made."""
+        self._replaced, self.label = node, label
 
     @cached_property
     def reads(self) -> Counter[str]:
@@ -116,18 +114,13 @@ class Editor:
             self._scalars[name] = array if array is not None and array.size == 1 else None
         return self._scalars[name]
 
-    @property
-    def label(self) -> str:
-        """How messages name the node that is being replaced; empty for one that the conversion has made."""
-        return "" if self._label is None else self._label()
-
     def note(
         self, what: str, differs: str | None = None, *, is_notice: bool = False, ulps: float | None = None
     ) -> None:
-        """Record a change, or a notice about a node that stays."""
-        if self._label is not None:
+        """Record a change, or a notice about a node that stays; of a node that the conversion has made, nothing."""
+        if self.label:
             output = next(iter(self._replaced.output), "")
-            self.changes.append(Change(self._label(), what, differs, is_notice, output, ulps))
+            self.changes.append(Change(self.label, what, differs, is_notice, output, ulps))
 
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""
@@ -214,17 +207,13 @@ class Editor:
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
-        shape = self.value(name).shape
-        assert shape is not None
-        rest = iter(shape)
+        rest = iter(shape := self.shape_of(name, ""))
         wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
         return self.reshape(name, wanted, "Unsqueeze", axes) if axes else name
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
-        shape = self.value(name).shape
-        assert shape is not None
-        kept = [dim for axis, dim in enumerate(shape) if axis not in axes]
+        kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
         return self.reshape(name, kept, "Squeeze", axes, output) if axes or output else name
 
     def reshape(
@@ -252,7 +241,7 @@ class Editor:
 
 def view_of(scope: Scope) -> Editor:
     """Return an editor that has the nodes of a graph already, and answers for their values."""
-    view = Editor(scope, set, scope.opset)
+    view = Editor(scope)
     view.nodes += scope.owner.node
     return view
 

@@ -4,10 +4,10 @@ If a square overflows in float16, casting its result back to float16 does not he
 put in float32, from the square to the root, or to the division by it, that brings the values back into range.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from itertools import chain, starmap
 from typing import Any
 
 import ml_dtypes
@@ -15,10 +15,9 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.conversion.editor import Change, Editor, remade, view_of
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
-from halfulp.conversion.passes import Pass
-from halfulp.conversion.rules import NODES, Bound, Term, matches, parse, roots
+from halfulp.conversion.rules import Answer, Match, Rule, found
 from halfulp.conversion.verify import Feed, Verification, difference, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
@@ -36,11 +35,8 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 """Operators that have a sum of squares, and its root, inside."""
 
-
 _CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
-_NOTHING = f"none of these nodes computes in {' or '.join(HALVES)}"
-_OF_NORMS = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
 
 
 def _inlined(walk: Walk, what: str) -> None:
@@ -51,78 +47,83 @@ def _inlined(walk: Walk, what: str) -> None:
 def _in_float32(walk: Walk, what: str) -> str | None:
     """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
     names = set() if what in _KINDS else _names(what, walk)
-    found, before = set[str](), len(walk.changes)
+    before = len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
-        region = set(_outputs(walk, owner, what, names, found))
-        walk.changes += _left(walk, owner, region)
+        scopes = [*walk.scopes(owner)]
+        region = {name for scope in scopes for name in _wanted(scope, what, names)}
+        for scope in scopes:
+            for node in scope.owner.node:
+                if not region.isdisjoint(node.output) and (why := _why_left(node, scope)):
+                    region.difference_update(node.output)
+                    walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
-    for missing in sorted((names or {what} - {*_KINDS}) - found):
-        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.proto.graph)))]
-        raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
-    return None if len(walk.changes) > before else _NOTHING + _OF_NORMS * (what == "norms")
+    if len(walk.changes) > before:
+        return None
+    nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
+    by_itself = "--float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    return f"{nothing}: {by_itself}" if what == "norms" else nothing
 
 
-FLOAT32 = (Pass("float32", _inlined), Pass("float32", _in_float32))
+FLOAT32 = (_inlined, _in_float32)
+"""The passes that put nodes in float32, whose names are the option's value."""
 
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
-    known = set().union(*map(_spellings, every_node(*(owner for owner, _ in walk.owners))))
+    numbered = chain.from_iterable(enumerate(scope.owner.node) for scope in walk.scopes())
+    known = set().union(*starmap(_spellings, numbered)) - {""}
     rest, names = f",{what},", set[str]()
-    for name in sorted(known - {""}, key=len, reverse=True):
+    for name in sorted(known, key=len, reverse=True):
         while f",{name}," in rest:
             rest = rest.replace(f",{name},", ",")
             names.add(name)
-    return names | {name.strip() for name in rest.split(",") if name.strip()}
+    names |= {name.strip() for name in rest.split(",")} - {""}
+    for missing in sorted((names or {what}) - known):
+        every_name = [*_KINDS, "#3", *filter(None, (node.name for node in every_node(walk.proto.graph)))]
+        raise HalfulpError(f"{walk.file}: no node is called {missing!r}; {did_you_mean(missing, every_name)}")
+    return names
 
 
-def _spellings(node: NodeProto) -> set[str]:
-    """Return a node's name, and its spelling in commands, which have no characters that control a terminal."""
-    return {node.name, printable(node.name, most=None)}
+def _spellings(number: int, node: NodeProto) -> set[str]:
+    """Return a node's name, as commands spell it, too, without characters that control a terminal, and its number."""
+    return {node.name, printable(node.name, most=None), f"#{number}"}
 
 
 def zero_epsilons(model: Onnx) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
     for scope in model.scopes():
-        for node in (node for nodes in norms(scope) for node in nodes):
+        for node in chain.from_iterable(norms(scope)):
             constants = [scalar(name, scope) for name in node.input if name]
             is_half = scope.value(node.output[0]).type in HALVES
             if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
                 yield Change(scope.label(node), told, is_notice=True)
 
 
-def _outputs(walk: Walk, owner: Owner, what: str, names: set[str], found: set[str]) -> Iterator[str]:
-    """Yield the first output of each node that is wanted, and of each cast between two of them."""
-    for scope in walk.scopes(owner):
-        nodes = scope.owner.node
-        wanted = [node for norm in norms(scope) for node in norm] if what == "norms" else []
-        for index, node in enumerate(nodes if what != "norms" else ()):
-            called = {*_spellings(node), f"#{index}"} & names
-            found |= called
-            kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
-            is_any = what == "all" and node.op_type != "Constant" and not subgraphs(node)
-            is_any = is_any and kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
-            is_called = called and not subgraphs(node)  # names of nodes in bodies are looked up there
-            if is_called or is_any or (what == "pow" and node.op_type == "Pow"):
-                wanted.append(node)
-        made = {name for node in wanted for name in node.output}
-        for node in nodes:
-            if node.op_type == "Cast" and not made.isdisjoint(node.input):
-                made.update(node.output)
-                wanted.append(node)
-        yield from (name for node in wanted for name in node.output[:1])
+def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
+    """Yield the first output of each node of a graph that is wanted, and of each cast behind one of them."""
+    nodes = scope.owner.node
 
+    def is_of_tensors(node: NodeProto) -> bool:  # a sequence keeps its elements
+        kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
+        return not subgraphs(node) and kinds <= {"tensor", "undeclared"}
 
-def _left(walk: Walk, owner: Owner, region: set[str]) -> Iterator[Change]:
-    """Take away the outputs of nodes that stay as they are, and give notices about these."""
-    for scope in walk.scopes(owner):
-        for node in scope.owner.node:
-            why = "" if region.isdisjoint(node.output) else _why_left(node, scope)
-            if why:
-                region.difference_update(node.output)
-                yield Change(scope.label(node), f"stays as it is{why}", is_notice=True)
+    if what == "norms":
+        wanted = [*chain.from_iterable(norms(scope))]
+    elif what == "pow":
+        wanted = [node for node in nodes if node.op_type == "Pow"]
+    elif what == "all":
+        wanted = [node for node in nodes if node.op_type != "Constant" and is_of_tensors(node)]
+    else:  # the bodies of a node are looked at by themselves
+        called = (node for number, node in enumerate(nodes) if not names.isdisjoint(_spellings(number, node)))
+        wanted = [node for node in called if not subgraphs(node)]
+    made = {name for node in wanted for name in node.output}
+    for node in nodes:
+        if node.op_type == "Cast" and not made.isdisjoint(node.input):
+            made.update(node.output)
+            wanted.append(node)
+    yield from (name for node in wanted for name in node.output[:1])
 
 
 def _why_left(node: NodeProto, known: Scope) -> str:
@@ -158,25 +159,31 @@ _PARTS = {
     "lengths": "Mul(plain | Sqrt(ReduceSum(square, ...)), ReduceL2(w, ...) | Sqrt(ReduceSum(other, ...)))",
     "dot": "ReduceSum(Mul(p, q), ...)",
 }
-_NORMS = (
-    "Div(dot | Cast(dot) | y, lengths | Max(lengths, epsilon) | Add(lengths, epsilon) | Clip(lengths, ...))",
-    "Mul(y, Div((l := plain), Add(ReduceMean(l, ...), epsilon)))",
-    "Div(y, divisor)",
-    "Mul(y, Reciprocal(divisor) | Div(1, divisor) | Pow(shifted, negative))",
-    "root",
-    "LRN(x) | LpNormalization(x)",
+
+
+def is_norm(match: Match) -> Answer:
+    """Exponents are those of squares and roots, epsilons constants, and squares not of constants."""
+    known = match.view.scope
+    numbers = {name: scalar(match[name], known) for name in ("e", "h", "negative") if name in match}
+    is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
+    is_inverse = (numbers.get("negative") or -1) < 0
+    names = [name for name in ("epsilon", "u", "x") if name in match]
+    are_right = all((known.tensor(match[name]) is not None) == (name == "epsilon") for name in names)
+    return {} if all((is_square, is_root, is_inverse, are_right)) else None
+
+
+NORMS = tuple(
+    Rule(form, checks=(is_norm,), since=1, parts=_PARTS)
+    for form in (
+        "Div(dot | Cast(dot) | y, lengths | Max(lengths, epsilon) | Add(lengths, epsilon) | Clip(lengths, ...))",
+        "Mul(y, Div((l := plain), Add(ReduceMean(l, ...), epsilon)))",
+        "Div(y, divisor)",
+        "Mul(y, Reciprocal(divisor) | Div(1, divisor) | Pow(shifted, negative))",
+        "root",
+        "LRN(x) | LpNormalization(x)",
+    )
 )
 """The forms of norms. A new one is a row."""
-
-
-@cache
-def _forms() -> Mapping[str, list[Term]]:
-    """Return the forms by the operators that they end with."""
-    forms = defaultdict[str, list[Term]](list)
-    for form in (parse(text, _PARTS) for text in _NORMS):
-        for op_type in dict.fromkeys(roots(form)):
-            forms[op_type].append(form)
-    return forms
 
 
 def norms(scope: Scope) -> list[list[NodeProto]]:
@@ -185,28 +192,9 @@ def norms(scope: Scope) -> list[list[NodeProto]]:
     The mean that is subtracted before the square belongs to it: its sum may overflow. Powers of other exponents count
     as squares, too, if there is a root of their sum: generalised means are such.
     """
-    view, taken = view_of(scope), set[int]()
-    places = {id(node): index for index, node in enumerate(view.nodes)}
-    found = []
-    for node in reversed(view.nodes):
-        if id(node) in taken:
-            continue
-        name = [*node.output, ""][0]
-        bounds = (each for form in _forms()[node.op_type] for each in matches(form, name, view, {}))
-        bound = next(filter(partial(_is_norm, scope), bounds), None)
-        if bound is not None:
-            taken.update(map(id, bound[NODES]))
-            found.append([view.nodes[place] for place in sorted({places[id(each)] for each in bound[NODES]})])
-    return found[::-1]
-
-
-def _is_norm(known: Scope, bound: Bound) -> bool:
-    """Tell whether exponents are those of squares and roots, epsilons constants, and squares not of constants."""
-    numbers = {name: scalar(bound[name], known) for name in ("e", "h", "negative") if name in bound}
-    is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
-    constants = {name for name in ("epsilon", "u", "x") if known.tensor(bound.get(name, "")) is not None}
-    is_inverse = (numbers.get("negative") or -1) < 0
-    return all((is_square, is_root, is_inverse, constants == {"epsilon"} & bound.keys()))
+    matches = [*found([scope], NORMS)][::-1]
+    places = {id(node): place for match in matches[:1] for place, node in enumerate(match.view.nodes)}
+    return [sorted(match.nodes, key=lambda node: places[id(node)]) for match in matches]
 
 
 def norms_without_pow(model: Onnx) -> int:
@@ -250,28 +238,24 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         if not any(type in HALVES for type in types):
             inputs = [known_wide(name, known) or name for name in node.input]
             return edit.keep(node if inputs == node.input else remade(node, inputs))
-        back: list[tuple[str, str, str]] = []
         is_taken = node.op_type == "Cast" and set(types) <= {"float32", *HALVES}
+        copy, made = remade(node, [widened_input(name, edit) for name in node.input]), dict[str, str]()
         if is_taken:
-            made, output = widened_input(node.input[0], edit), node.output[0]
-            wide[id(known), output] = made
-            back.append((made, output, str(types[1])))
+            made[node.output[0]] = copy.input[0]
         else:
-            copy = remade(node, [widened_input(name, edit) for name in node.input])
             for index, name in enumerate(node.output):
-                value = known.value(name)
-                if value.type in HALVES:
-                    made = edit.new_name("float32", replace(value, type="float32"))
-                    copy.output[index] = wide[id(known), name] = made
-                    back.append((made, name, str(value.type)))
+                if known.value(name).type in HALVES:
+                    like = replace(known.value(name), type="float32")
+                    copy.output[index] = made[name] = edit.new_name("float32", like)
             _widen_attributes(copy)
             edit.nodes.append(copy)
-        for made, name, type in back:
+        for name, new in made.items():
+            wide[id(known), name] = new
             if edit.reads[name] > read[id(known)][name]:  # by nodes that are not among these
-                if type == "float32":
-                    edit.add("Identity", [made], output=name)
+                if (type := str(known.value(name).type)) == "float32":
+                    edit.add("Identity", [new], output=name)
                 else:
-                    edit.cast(made, type, output=name)
+                    edit.cast(new, type, output=name)
         edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
         return None
 
@@ -368,44 +352,39 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
         _, (run,) = runs(before)
         inputs, told = feed.made(before, run)
         inputs = by_name(before.graph.inputs, inputs, before.file)
-        answers = [run(inputs)]
+        old = run(inputs)
         exact = runs(twin)[1][0](as_declared(inputs, twin))
-        engine, (changed,) = runs(after)
-        answers.append(changed(inputs))
+        engine, (run,) = runs(after)
+        new = run(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), failure=error.line)
+        return Verification(failure=error.line)
     notes: list[str] = []
     differences: list[str] = []  # the outputs that are farther away than before
     for name, right in exact.items():
+        line, now = f"output {name!r}, compared with float32 everywhere", new[name]
         if isinstance(right, np.ndarray) and right.dtype.kind == "f":
-            now = answers[1][name]
             with np.errstate(over="ignore"):
-                spoiled = int(
-                    (np.isfinite(right.astype(now.dtype)) > finite(now)).sum() + np.isnan(right).sum()
-                )
+                lost = np.isfinite(right.astype(now.dtype)) > finite(now)
+            spoiled = int(lost.sum() + np.isnan(right).sum())
+            (was, first), (away, last) = (
+                distance(right, each[name].astype(right.dtype)) for each in (old, new)
+            )
+            unit = float(ml_dtypes.finfo(now.dtype).eps)  # type: ignore[no-untyped-call]
+            line = f"{line}: {first} before, {last} now"
             if spoiled:
-                told_of = "infinite or NaN, so that they verify nothing"
-                differences.append(f"output {name!r}: {spoiled} of {right.size} elements are {told_of}")
-                continue
-            (was, old), (away, new) = (
-                distance(right, answer[name].astype(right.dtype)) for answer in answers
-            )
-            unit = float(ml_dtypes.finfo(answers[1][name].dtype).eps)  # type: ignore[no-untyped-call]
-            line = f"output {name!r}, compared with float32 everywhere: {old} before, {new} now"
-            (notes if away <= was + unit else differences).append(line)
-        elif unlike := difference(right, answers[1][name]):  # of integers, texts and sequences
-            is_new = difference(right, answers[0][name]) is None
-            (differences if is_new else notes).append(
-                f"output {name!r}, compared with float32 everywhere: {unlike}"
-            )
+                useless = f"{spoiled} of {right.size} elements are infinite or NaN"
+                line = f"output {name!r}: {useless}, so that they verify nothing"
+            (differences if spoiled or away > was + unit else notes).append(line)
+        elif unlike := difference(right, now):  # of integers, texts and sequences
+            is_new = difference(right, old[name]) is None
+            (differences if is_new else notes).append(f"{line}: {unlike}")
     if is_fused:
-        told_of = (
+        by = (
             "in ONNX Runtime it computes in float32"
             if engine == "onnxruntime"
             else "ONNX Runtime did not run it"
         )
-        notes.append(f"a fused norm rounds in other places than the nodes that it was; {told_of}")
+        notes.append(f"a fused norm rounds in other places than the nodes that it was; {by}")
     elements = sum(np.size(value) for value in exact.values())
-    reasons = vacuous(exact)
-    failure = nothing_told(reasons) if len(reasons) == len(exact) else ""
+    failure = nothing_told(exact, vacuous(exact))
     return Verification(1, elements, tuple(differences), engine, told, failure, tuple(notes))

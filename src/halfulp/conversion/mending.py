@@ -7,8 +7,6 @@ choices. A rule that could change a value says so in its line.
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
-from operator import attrgetter
 
 import onnx
 from onnx import GraphProto, NodeProto
@@ -36,39 +34,42 @@ from halfulp.specs.tensor import Dim, Shape, format_shape
 from halfulp.types import TYPES
 
 Dims = tuple[Dim, ...]
+Slopes = str | int | Mapping[str, str | int]
 
 _MOST_DIMS = 64
 
 
-@dataclass
 class Mender:
     """Mends the nodes of a model.
 
-    Attributes:
-        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
-        of_node: the same for single nodes, by name, or as messages name them.
+    Args:
+        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; or these by the names of nodes, or as
+            messages name them.
         may_raise: whether a node may need a newer opset than the model's.
+
+    Attributes:
+        slopes, of_node: the choice for all nodes, and those for single ones.
         opset: the newest opset that a node needs.
         per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
         doubtful: the nodes that are valid and may be meant otherwise, with the reason.
         found: the names of ``of_node`` that the model has.
     """
 
-    slopes: str | int | None = None
-    of_node: Mapping[str, str | int] = field(default_factory=dict)
-    may_raise: bool = True
-    opset: int = 0
-    per_channel: set[int] = field(default_factory=set)
-    doubtful: dict[str, str] = field(default_factory=dict)
-    found: set[str] = field(default_factory=set)
-    _edit: Editor | None = field(default=None, init=False)  # that of the last node's graph
-    # The reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
-    _reshaped: dict[tuple[str, Dims], str] = field(default_factory=dict, init=False)
+    def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
+        self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
+        self.slopes = None if isinstance(slopes, Mapping) else slopes
+        for where in (*self.of_node.values(), "last" if self.slopes is None else self.slopes):
+            if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
+                expected = "channel, last or an integer"
+                raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
+        self.opset, self._may_raise = 0, may_raise
+        self.per_channel, self.found = set[int](), set[str]()
+        self.doubtful: dict[str, str] = {}
+        # The reshaped slopes by graph, name and shape: nodes that share a slope share its new shape.
+        self._reshaped: dict[tuple[Editor, str, Dims], str] = {}
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
-        if self._edit is not edit:
-            self._edit, self._reshaped = edit, {}
         self.found |= self.of_node.keys() & {node.name, edit.label}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
@@ -79,10 +80,10 @@ class Mender:
             row, back = self._types(new, row, edit)
             if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
                 _legacy_broadcast(new, row, edit)
-        given = next((a.i for a in node.attribute if a.name == "axis"), None)
-        axis = self._axis(new, row, given, edit) if node.op_type == "PRelu" and whole else None
-        if axis is not None:
-            self._place(new, row, axis, edit)
+        if node.op_type == "PRelu" and whole:
+            given = next((a.i for a in node.attribute if a.name == "axis"), None)
+            if (axis := self._axis(new, row, given, edit)) is not None:
+                self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(still.line)
         if int(row.version) > edit.opset:
@@ -94,16 +95,16 @@ class Mender:
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = map(edit.type_of, node.input)
-        terms, noun = Terms.of(row), "exponent" if node.op_type == "Pow" else "slope"
-        if terms.takes(x, y):
-            return row, None
+        terms = Terms.of(row)
         one_type = not terms.others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
-            edit.note(f"the {noun} is cast from bool to {y}, exactly")
+            edit.note(
+                f"the {'exponent' if node.op_type == 'Pow' else 'slope'} is cast from bool to {y}, exactly"
+            )
             node.input[1] = edit.cast(node.input[1], y)
-            if terms.takes(x, y):
-                return row, None
+        if terms.takes(x, y):
+            return row, None
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = terms.beside(x)
@@ -128,15 +129,14 @@ class Mender:
 
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
         """Return the oldest newer version that takes these types, and note that the model needs its opset."""
-        if not self.may_raise:
-            return None
-        for opset in range(edit.opset + 1, NEWEST + 1):
+        for opset in range(edit.opset + 1, NEWEST + 1) if self._may_raise else ():
             row = in_force("onnx", node.op_type, opset)
             if Terms.of(row).takes(x, y):
                 types = x if x == y else f"{x} with {y}"
-                said = f"stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                has_default = edit.scope.is_default(node.input[1])
-                edit.note(f"its exponent is an input with a default; {said}" if has_default else said)
+                why = "its exponent is an input with a default; " * edit.scope.is_default(node.input[1])
+                edit.note(
+                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
+                )
                 return row
         return None
 
@@ -148,42 +148,51 @@ class Mender:
         ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
-        name = node.name or edit.label
-        asked = self._asked(node, given, len(x.shape or ()), edit)
+        name, rank = node.name or edit.label, len(x.shape or ())
+        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
+        asked = given if asked is None and given in range(-rank, rank) else asked
         if not _fits(node, row, edit):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
         own = edit.shape_of(node.input[1], "")
-        now = own.index(size) - len(own)
-        if x.shape is None:
-            axis = self._axis_of_unknown(size, now, asked, name)
-        else:
-            axis = _axis_of(x.shape, size, now, asked)
+        axis = self._other_axis(x.shape, size, own.index(size) - len(own), asked, name)
         if isinstance(axis, str):
             self.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {axis}"
             return None
         return axis
 
-    def _axis_of_unknown(self, size: int, now: int, asked: str | int | None, name: str) -> int | str | None:
-        """Return what ``_axis`` does of a valid slope at the dim ``now`` if X has no known rank, or the doubt."""
-        if isinstance(asked, int) and asked < 0:
-            if asked < -_MOST_DIMS:
-                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
-            return None if asked == now else asked
-        if now < -1 or asked == "last":
+    def _other_axis(
+        self, dims: Shape, size: int, now: int, asked: str | int | None, name: str
+    ) -> int | str | None:
+        """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
+        if dims is None:
+            if isinstance(asked, int) and asked < 0:
+                if asked < -_MOST_DIMS:
+                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+                return None if asked == now else asked
+            if now < -1 or asked == "last":
+                return None
+            if asked == "channel" and len(self.per_channel) == 1:
+                return 1 - min(self.per_channel)  # the rank at the model's other slopes
+            per_channel = f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W]"
+            return (
+                f"X must have {size} elements in its last dim, and its shape is not known; {per_channel},"
+                " -2 if it is [N, C, L]; --slopes last keeps it"
+            )
+        rank, here = len(dims), dims[now]
+        is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
+        if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
             return None
-        if asked == "channel" and len(self.per_channel) == 1:
-            return 1 - min(self.per_channel)  # the rank at the model's other slopes
+        if asked is not None:
+            wanted = _dim_asked(asked, rank)
+            return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
+        if (dims[1] == size) != (here == size):
+            return 1 - rank if dims[1] == size else None
         return (
-            f"X must have {size} elements in its last dim, and its shape is not known;"
-            f" --slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
-            " --slopes last keeps it"
+            f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
+            " --slopes channel or --slopes last decides"
         )
-
-    def _asked(self, node: NodeProto, given: int | None, rank: int, edit: Editor) -> str | int | None:
-        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
-        return given if asked is None and given in range(-rank, rank) else asked
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
@@ -194,9 +203,9 @@ class Mender:
         shape: Dims = (size, *(1 for _ in range(-1 - axis))) if x.shape != () else ()
         if row.broadcasting.name == "shared or per channel":
             shape = (size,) if is_channel else (1, size) if axis == -1 else shape
-        key = (node.input[1], shape)
+        key = edit, node.input[1], shape
         if key not in self._reshaped:
-            self._reshaped[key] = _in_place(*key, edit) or edit.reshape(*key)
+            self._reshaped[key] = _in_place(*key) or edit.reshape(*key[1:])
         node.input[1] = self._reshaped[key]
         along = "per channel" if is_channel else f"along dim {axis + rank}"
         along = "one for all elements" if size == 1 else along
@@ -206,7 +215,7 @@ class Mender:
             self.per_channel.add(rank)
 
 
-def _in_place(name: str, shape: Dims, edit: Editor) -> str:
+def _in_place(edit: Editor, name: str, shape: Dims) -> str:
     """Change the shape of an input with a default that only one node reads; return its name, empty for others."""
     tensor, owner = edit.scope.constants.get(name), edit.owner
     infos = owner.input if isinstance(owner, GraphProto) else ()
@@ -224,14 +233,13 @@ def _in_place(name: str, shape: Dims, edit: Editor) -> str:
 
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
-    known = {*map(attrgetter("name"), row.attributes)}
+    known = {attribute.name for attribute in row.attributes}
     gone = {a.name: a for a in node.attribute if a.name not in known}
     legacy = {name: a.i for name, a in gone.items() if name in ("axis", "broadcast")}
     named = " and ".join(f"{name}={value}" for name, value in legacy.items())
     if node.op_type == "PRelu" and legacy:
-        edit.note(
-            f"{named} {'is' if len(legacy) == 1 else 'are'} dropped: PRelu has no such attribute in any opset"
-        )
+        is_or_are = "is" if len(legacy) == 1 else "are"
+        edit.note(f"{named} {is_or_are} dropped: PRelu has no such attribute in any opset")
     elif legacy:  # Y goes where axis puts it by the rules before opset 7
         y = node.input[1]
         try:
@@ -313,23 +321,6 @@ def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) ->
         raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
     choice = " or ".join(options)
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
-
-
-def _axis_of(dims: Dims, size: int, now: int, asked: str | int | None) -> int | str | None:
-    """Return what ``Mender._axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
-    rank, here = len(dims), dims[now]
-    is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
-    if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
-        return None
-    if asked is not None:
-        wanted = _dim_asked(asked, rank)
-        return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
-    if (dims[1] == size) != (here == size):
-        return 1 - rank if dims[1] == size else None
-    return (
-        f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
-        " --slopes channel or --slopes last decides"
-    )
 
 
 def _dim_asked(asked: str | int, rank: int) -> int:

@@ -22,7 +22,7 @@ from onnx import NodeProto
 
 from halfulp.conversion.editor import Change, Editor, is_float, remade
 from halfulp.conversion.opset import inline
-from halfulp.conversion.passes import Pass, run_passes
+from halfulp.conversion.passes import run_passes
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.spellings import EXPAND_PRELU
 from halfulp.conversion.targets import TARGET
@@ -75,8 +75,8 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
     """
     openvino()
     changes = inline(model)
-    layers = Pass("layers", lambda walk, _: walk.rewrite_all(is_ours, _as_layers))
-    changes += run_passes((*TARGET, layers), Walk(model), {"target": "openvino", "layers": True})
+    passes = (*TARGET, lambda walk, _: walk.rewrite_all(is_ours, _as_layers))
+    changes += run_passes(Walk(model), *((each, "openvino") for each in passes))
     _declare(model)
     network = _read(model)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
@@ -264,7 +264,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
         # Compile again: after a failed inference, OpenVINO may give NaN.
         answer = _runner(network, exact=True, notes=notes)(ending(inputs))
     except (ModelError, UnsupportedError) as error:
-        return Verification(0, 0, (), "openvino", failure=error.line)
+        return Verification(engine="openvino", failure=error.line)
     own: dict[str, Array] | None = None
     try:
         own = _runner(network, exact=False)(inputs)
@@ -290,7 +290,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
         (notes if away <= _TOLERANCE else differences).append(line)
     told_by = (right for name, right in expected.items() if name not in reasons)
     elements = sum(right.size for right in told_by if isinstance(right, np.ndarray))
-    failure = nothing_told(reasons) if len(reasons) == len(expected) and not differences else ""
+    failure = nothing_told(expected, reasons) if not differences else ""
     return Verification(
         1, elements, tuple(differences), "openvino", told, failure, tuple(notes), vacuous=reasons
     )

@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -24,11 +23,11 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, remade
-from halfulp.conversion.norms import VARIANCES
-from halfulp.conversion.passes import OLDEST_IR, Pass, lower, refuse, run_passes
+from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
+from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS, step
-from halfulp.conversion.walk import Walk, drop_unreached
+from halfulp.conversion.walk import Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
@@ -91,10 +90,6 @@ def expand_operators(walk: Walk, named: str) -> None:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-OPSET = (Pass("opset", to_opset), Pass("opset", lower))
-EXPAND = Pass("expand", expand_operators)
-
-
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
     """Write nodes of an operator as its function body in a version."""
     for node in nodes:
@@ -125,16 +120,14 @@ def late_nodes(owner: Owner, opset: int) -> dict[int, list[NodeProto]]:
     return late
 
 
-def _among(walk: Walk, nodes: list[NodeProto]) -> Callable[[NodeProto], bool]:
+def _among(walk: Walk, nodes: list[NodeProto]) -> Wanted:
     """Return whether a node is one of these, or one that is made from now on."""
     names = {name for node in nodes for name in node.output if name}
     before = set(walk.made)
     return lambda node: not (names | walk.made - before).isdisjoint(node.output)
 
 
-def _through(
-    walk: Walk, owner: Owner, before: int, after: int, wanted: Callable[[NodeProto], bool] | None = None
-) -> None:
+def _through(walk: Walk, owner: Owner, before: int, after: int, wanted: Wanted | None = None) -> None:
     """Convert all nodes, or those that are wanted, from opset to opset."""
     by = 1 if after > before else -1
     for here in range(before, after, by):
@@ -151,7 +144,7 @@ def inline(model: Onnx) -> list[Change]:
     if opsets and default_opset(proto.opset_import) is None:
         _set_opset(proto, max(opsets))
     if opsets - {default_opset(proto.opset_import)}:
-        changes += run_passes([Pass("opset", to_opset)], Walk(model), {"opset": opset_of(model)})
+        changes += run_passes(Walk(model), (to_opset, opset_of(model)))
     proto.CopyFrom(inlined(proto, model.file))
     return [*changes, Change(model.file, "its functions are inlined")]
 
@@ -164,9 +157,7 @@ def opset_of(model: Onnx) -> int:
     return 1 if opset is None else opset
 
 
-def _step(
-    walk: Walk, owner: Owner, here: int, there: int, wanted: Callable[[NodeProto], bool] | None = None
-) -> None:
+def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None) -> None:
     """Convert the nodes whose operators differ between two opsets: all, or those that are wanted."""
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
@@ -187,7 +178,9 @@ def _step(
                 edit.note("is a constant, and is stored as one")
             edit.constant_tensor(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
-            check_attributes(new, there)
+            known = _defaults(new.op_type, there)
+            for lost in (attribute.name for attribute in new.attribute if attribute.name not in known):
+                raise NoExactForm(f"{new.op_type} has no attribute {lost} in opset {there}")
 
     def move(edit: Editor, node: NodeProto) -> None:
         own = STEPS.get((node.op_type, here, there))
@@ -312,15 +305,11 @@ def says_the_same(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    useless, defaults, kept = [], _defaults(node.op_type, opset), _defaults(node.op_type, to)
-    for attribute in node.attribute:
-        name = attribute.name
-        if name in kept or name not in defaults or attribute.ref_attr_name:
-            continue
-        value = onnx.helper.get_attribute_value(attribute)
-        # Of dilations, the schemas say this in words.
-        if value == ([1] * len(value) if name == "dilations" else defaults[name]):
-            useless.append(name)
+    defaults, given = _defaults(node.op_type, opset), attributes_of(node)
+    useless = {name for name in given if name in defaults and name not in _defaults(node.op_type, to)}
+    if "dilations" in useless:  # of these, the schemas say the default in words
+        defaults = {**defaults, "dilations": [1] * len(given["dilations"])}
+    useless = {name for name in useless if given[name] == defaults[name]}
     return remade(node, drop=useless) if useless else node
 
 
@@ -334,23 +323,12 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
-def check_attributes(node: NodeProto, opset: int) -> None:
-    """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
-    for attribute in node.attribute:
-        if attribute.name not in _defaults(node.op_type, opset):
-            raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
-
-
 @lru_cache(maxsize=4096)
 def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
     """Return the default of each attribute of an operator, None where the schema has none."""
-    schema = schema_in_force("", op_type, opset)
-    return {
-        name: onnx.helper.get_attribute_value(attribute.default_value)
-        if attribute.default_value.name
-        else None
-        for name, attribute in (schema.attributes if schema is not None else {}).items()
-    }
+    schema, value = schema_in_force("", op_type, opset), onnx.helper.get_attribute_value
+    defaults = {} if schema is None else {n: each.default_value for n, each in schema.attributes.items()}
+    return {name: value(default) if default.name else None for name, default in defaults.items()}
 
 
 @lru_cache(maxsize=4096)
@@ -358,20 +336,16 @@ def _specified(op_type: str, opset: int) -> object:
     """Return what an operator's specification says, None if it has none."""
     if (schema := schema_in_force("", op_type, opset)) is None:
         return None
+    formal = (*schema.inputs, *schema.outputs)
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
-    order: dict[str, int] = {}  # type variables by position, because their names change
-
-    def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
-        kind = formal.type_str
-        place = str(order.setdefault(kind, len(order))) if kind in variables else kind
-        return place, formal.option, formal.is_homogeneous, formal.min_arity
-
+    # Type variables are told by the first place that has them, because their names change.
+    places = {p.type_str: str(i) for i, p in reversed([*enumerate(formal)]) if p.type_str in variables}
+    ports = [(places.get(p.type_str, p.type_str), p.option, p.is_homogeneous, p.min_arity) for p in formal]
     attributes = {  # a description may allow a negative axis, say
         name: (a.type, a.required, a.default_value.SerializeToString(), _words(a.description))
         for name, a in schema.attributes.items()
     }
-    formal = [[*map(port, ports)] for ports in (schema.inputs, schema.outputs)]
-    return formal, attributes, _words(str(schema.doc)), schema.deprecated
+    return len(schema.inputs), ports, attributes, _words(str(schema.doc)), schema.deprecated
 
 
 def _words(text: str) -> list[str]:
@@ -440,14 +414,13 @@ def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
 def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     """Add what the onnx package's converter makes of a node; raise NoExactForm if it has no way."""
     alone = _model_of(node, opset, edit)
-    graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
-    _splice(graph, node, edit.opset, edit, Editor.keep)
-    if made := [new.op_type for new in graph.node if new.op_type not in (node.op_type, "Constant")]:
-        edit.note(
-            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
-        )
-    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
-        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+    model = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset))
+    _splice(model, node, edit, Editor.keep)
+    first, by = model.graph.node[0], "by the onnx package's converter"
+    if made := [new.op_type for new in model.graph.node if new.op_type not in (node.op_type, "Constant")]:
+        edit.note(f"{by}, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}")
+    elif len(first.input) != len(node.input) or _names(first) != _names(node):
+        edit.note(f"{by}, from opset {opset} to {edit.opset}")
 
 
 @lru_cache
@@ -474,7 +447,6 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if function is None:
         return False
     call.domain = function.domain = "halfulp.body"
-    call.ClearField("overload")
     function.opset_import[0].version = opset
     alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
     alone.functions.append(function)
@@ -482,11 +454,11 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     kinds = {each.op_type for each in function.node}
     differs = _OVERFLOWS if {"Exp", "Log"} <= kinds and "ReduceMax" not in kinds else _ROUNDS
     edit.note(what, None if node.op_type in _MOVERS else differs)
-    edit.start(node, None)  # changes to the body's own nodes are not reported
-    inner_model = inlined(alone, node.op_type)
-    rewrite(Walk(Onnx(inner_model, node.op_type)), VARIANCES)
-    _fold(inner_model.graph, opset)
-    _splice(inner_model.graph, node, opset, edit, move)
+    edit.start(node, "")  # changes to the body's own nodes are not reported
+    model = inlined(alone, node.op_type)
+    rewrite(Walk(Onnx(model, node.op_type)), VARIANCES)
+    _fold(model)
+    _splice(model, node, edit, move)
     return True
 
 
@@ -538,15 +510,15 @@ def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> 
             raise NoExactForm(f"its function body flattens {name!r}, which broadcasts")
 
 
-def _fold(graph: GraphProto, opset: int) -> None:
+def _fold(model: ModelProto) -> None:
     """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
 
     Small runtimes lack some of these.
     """
+    graph = model.graph
     if any(map(subgraphs, graph.node)):
         return
-    types = {info.name: declared(info, "") for info in (*graph.input, *graph.output)}
-    known = Scope(graph, types | _types_of(graph, opset), TensorReader("", None))
+    known = Scope(graph, _types_of(model), TensorReader("", None))
     read = {info.name for info in graph.output}
     made = {name for node in graph.node for name in node.output}
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
@@ -569,13 +541,13 @@ def _fold(graph: GraphProto, opset: int) -> None:
 
 
 def _splice(
-    graph: GraphProto, node: NodeProto, opset: int, edit: Editor, add: Callable[[Editor, NodeProto], None]
+    model: ModelProto, node: NodeProto, edit: Editor, add: Callable[[Editor, NodeProto], None]
 ) -> None:
-    """Add the nodes of the graph of a model of the node alone, under names of the node's graph."""
+    """Add the nodes of a model of the node alone, under names of the node's graph."""
     original = {"": ""} | {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
-    types = _types_of(graph, opset)
+    graph, types = model.graph, _types_of(model)
     for tensor in graph.initializer:
         if tensor.name not in original:
             original[tensor.name] = edit.constant_tensor(tensor, "constant")
@@ -605,11 +577,8 @@ def _names(node: NodeProto) -> set[str]:
 
 def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     """Return a model of the node alone, under names that don't depend on its own."""
-    alone = deepcopy(node)
-    alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
-    del alone.metadata_props[:]
-    graph = GraphProto(name="alone")
-    short = {"": ""}
+    alone = NodeProto(op_type=node.op_type, input=node.input, output=node.output, attribute=node.attribute)
+    graph, short = GraphProto(name="alone"), {"": ""}
     for index, name in enumerate(node.input):
         alone.input[index] = short.setdefault(name, f"i{index}")
         if short[name] != f"i{index}":
@@ -650,9 +619,9 @@ def _converted(op_type: str, model: bytes, to: int) -> bytes:
         ) from None
 
 
-def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    return {info.name: declared(info, "") for info in inferred(model).graph.value_info}
+def _types_of(model: ModelProto) -> dict[str, Value]:
+    values, graph = inferred(model).graph.value_info, model.graph
+    return {info.name: declared(info, "") for info in (*graph.input, *graph.output, *values)}
 
 
 def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:

@@ -9,10 +9,9 @@ import filecmp
 import math
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -56,37 +55,24 @@ _HARMLESS = (
 """The beginnings of refusals by the checker alone. An input, though, has to have a type."""
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One rewriting of a model.
-
-    Attributes:
-        option: the option that asks for it. Several passes may have one option.
-        run: rewrites the model of a walk as the option's value says, and returns a notice if nothing was to be done.
-        may_leave: whether nodes without an exact form stay as they are, in ``walk.refused``, as repair leaves them.
-    """
-
-    option: str
-    run: Callable[[Walk, Any], str | None]
-    may_leave: bool = False
+Pass = Callable[[Walk, Any], str | None]
+"""Rewrites the model of a walk as an option's value says, and returns a notice if nothing was to be done."""
 
 
-def run_passes(passes: Iterable[Pass], walk: Walk, asked: Mapping[str, Any]) -> list[Change]:
-    """Run the passes whose options are asked for, in their order; return the changes to the model.
+def run_passes(walk: Walk, *passes: tuple[Pass, Any], may_leave: bool = False) -> list[Change]:
+    """Run passes with the values of their options, one after the other; return the changes to the model.
+
+    With ``may_leave``, nodes without an exact form stay as they are, in ``walk.refused``, as repair leaves them.
 
     Raises:
         UnsupportedError: nodes have no exact form: all those of the pass are named.
     """
-    changes, is_later = list[Change](), False
-    for each in passes:
-        if asked.get(each.option) is None:
-            continue
-        if is_later:
-            walk = Walk(walk)
-        nothing, is_later = each.run(walk, asked[each.option]), True
-        if nothing:
+    changes: list[Change] = []
+    for index, (rewrite, value) in enumerate(passes):
+        walk = Walk(walk) if index else walk
+        if nothing := rewrite(walk, value):
             walk.changes.append(Change(walk.file, nothing, is_notice=True))
-        if not each.may_leave:
+        if not may_leave:
             refuse(walk)
         elif not walk.changes:  # a valid model keeps its IR version
             continue

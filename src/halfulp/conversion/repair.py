@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion import Conversion
 from halfulp.conversion.editor import Change, Editor, exactly_as, remade
 from halfulp.conversion.float32 import HALVES
-from halfulp.conversion.mending import Mender
+from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.passes import (
-    Pass,
     by_nodes,
     correct_declarations,
     is_harmless,
@@ -30,7 +29,7 @@ from halfulp.conversion.passes import (
     run_passes,
     save_onnx,
 )
-from halfulp.conversion.rules import Answer, Check, Match, Rule, rewrite
+from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, separate
 from halfulp.errors import (
@@ -54,6 +53,7 @@ from halfulp.models.onnx.checks import Checks, label, port_at, ports
 from halfulp.models.onnx.infer import Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
+    attributes_of,
     default_opset,
     every_name,
     every_node,
@@ -67,8 +67,6 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.types import FLOATS, INTEGERS, TYPES
-
-Slopes = str | int | Mapping[str, str | int]
 
 _RETYPED = ("Add", "Sub", "Mul", "Div", "Clip", "Max", "LayerNormalization", "RMSNormalization")
 """The operators of a norm, whose constants have to be of the type of the values beside them."""
@@ -108,9 +106,12 @@ class Left(Finding):
 
 def _left(file: str, node: str | None, why: str, *, valid: bool = False) -> Left:
     """Return the finding about a node that a repair leaves, with the advice of an audit."""
-    advice = f"{command(file, REPAIR)} needs a choice"
-    advice = advice if "--slopes" in why else "halfulp repair does not know how it is meant"
-    return Left(file, node, "doubtful" if valid else "clause", why, Remedy(advice, why))
+    choice, unknown = (
+        f"{command(file, REPAIR)} needs a choice",
+        "halfulp repair does not know how it is meant",
+    )
+    advice = Remedy(choice if "--slopes" in why else unknown, why)
+    return Left(file, node, "doubtful" if valid else "clause", why, advice)
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,11 +230,11 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
     told = _correct_inputs(readable) + _correct_batch_norms(readable.proto)
     readable = readable if told else source  # the copy is not kept for nothing
     error = readable.fault_of_ours
-    new, changes, left = _repaired(readable, _mender(slopes))
+    new, changes, left = _repaired(readable, slopes)
     if (breach := _breach_of_a_call(new)) is not None:
         copy = readable.copy()
         if copied := separate(copy):
-            new, changes, left = _repaired(copy, _mender(slopes))
+            new, changes, left = _repaired(copy, slopes)
             changes = [*copied, *changes]
             breach = _breach_of_a_call(new)
         if breach is not None and all(each.valid for each in left):
@@ -245,16 +246,6 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
             raise error
         left = [replace(each, kind="doubtful") for each in _refused(new)]
     return new, changes, left
-
-
-def _mender(slopes: Slopes | None) -> Mender:
-    """Return the mender for a caller's choices, each of which must be ``channel``, ``last`` or an integer."""
-    given = slopes if isinstance(slopes, Mapping) else {} if slopes is None else {None: slopes}
-    for where in given.values():
-        if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
-            expected = "channel, last or an integer"
-            raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-    return Mender(None, slopes) if isinstance(slopes, Mapping) else Mender(slopes)
 
 
 def _correct_inputs(model: Onnx) -> list[Change]:
@@ -303,22 +294,20 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
     if late:
         newest = max(late.values())
-        yield _left(
-            file,
-            None,
-            f"opset {opset} has no {listed(sorted(late), 4)}; {command(file, 'convert', opset=newest)} makes it a model"
-            f" of opset {newest}, and --opset {opset} writes other operators in the place of these",
-            valid=True,
-        )
+        newer = f"{command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
+        others = f"--opset {opset} writes other operators in the place of these"
+        why = f"opset {opset} has no {listed(sorted(late), 4)}; {newer}, and {others}"
+        yield _left(file, None, why, valid=True)
     kinds = {node.op_type for node in every_node(graph) if not plain_domain(node.domain)}
-    if own := [kind for kind in kinds if not onnx.defs.has(kind)]:
+    if own := sorted(printable(kind) for kind in kinds if not onnx.defs.has(kind)):
         only = "only a runtime that has its own takes the model"
-        names = listed(sorted(map(printable, own)), 4)
-        yield _left(file, None, f"ONNX has no {names} in any opset: {only}", valid=True)
+        yield _left(file, None, f"ONNX has no {listed(own, 4)} in any opset: {only}", valid=True)
 
 
-def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Left]]:
-    new, file = source.copy(), source.file
+def _repaired(
+    source: Onnx, slopes: Slopes | None, *, may_raise: bool = True
+) -> tuple[Onnx, list[Change], list[Left]]:
+    new, file, mender = source.copy(), source.file, Mender(slopes, may_raise=may_raise)
     before, found = dict[tuple[str, str], Value](), by_nodes(new)
     if corrected := _correct_casts(new, found):
         found = by_nodes(new)
@@ -326,7 +315,7 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
     unreached = walk.told()
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mended = run_passes([_REPAIR], walk, {"repair": (mender, returned)})
+    mended = run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
         names = sorted({n.name or known.label(n) for n, known in prelus})
@@ -336,10 +325,9 @@ def _repaired(source: Onnx, mender: Mender) -> tuple[Onnx, list[Change], list[Le
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
-            run_passes([Pass("opset", to_opset)], Walk(new), {"opset": opset})
+            run_passes(Walk(new), (to_opset, opset))
         except UnsupportedError:
-            again = Mender(mender.slopes, mender.of_node, may_raise=False)
-            return _repaired(source, again)
+            return _repaired(source, slopes, may_raise=False)
         mended.append(Change(file, f"becomes one of opset {opset}"))
     found = found if is_as_read and not mended else by_nodes(new)
     changes = [*mended, *corrected, *correct_declarations(new, found, before)]
@@ -368,9 +356,6 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
         walk.rewrite_all(is_ours, mender.mend)
 
 
-_REPAIR = Pass("repair", _mend, may_leave=True)
-
-
 def _mend_layers(walk: Walk) -> None:
     """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
 
@@ -378,28 +363,22 @@ def _mend_layers(walk: Walk) -> None:
     ``spatial``.
     """
 
-    def flatten(node: NodeProto, edit: Editor) -> None:
-        x, w = (edit.value(name) for name in node.input[:2])
-        is_turned = any(each.name == "transB" and each.i for each in node.attribute)
+    def mend(node: NodeProto, edit: Editor) -> None:
+        attributes, x, w = attributes_of(node), *(edit.value(name) for name in node.input[:2])
         weights, (batch, *rest) = w.shape or (), x.shape or (None,)
-        size = weights[is_turned] if len(weights) == 2 else None
-        sizes = [dim for dim in rest if isinstance(dim, int)]
-        if len(rest) < 2 or len(sizes) < len(rest) or size != math.prod(sizes) or size == rest[-1]:
-            return edit.keep(node)
-        edit.note(f"X, {describe(x.type, x.shape)}, is flattened: the weights take {size} elements")
-        flat = edit.add("Flatten", [node.input[0]], Value("", x.type, (batch, size)))
-        return edit.keep(remade(node, [flat, *node.input[1:]]))
+        if node.op_type == "Gemm":
+            size = weights[bool(attributes.get("transB"))] if len(weights) == 2 else None
+            sizes = [dim for dim in rest if isinstance(dim, int)]
+            if 1 < len(rest) == len(sizes) and math.prod(sizes) == size != rest[-1]:
+                edit.note(f"X, {describe(x.type, x.shape)}, is flattened: the weights take {size} elements")
+                flat = edit.add("Flatten", [node.input[0]], Value("", x.type, (batch, size)))
+                node = remade(node, [flat, *node.input[1:]])
+        elif len(rest) > 1 and len(weights) == 1 and not attributes.get("spatial", 1):
+            edit.note(f"spatial=0 is dropped: {_CHANNELS}")
+            node = remade(node, drop={"spatial"})
+        edit.keep(node)
 
-    def per_channel(node: NodeProto, edit: Editor) -> None:
-        x, scale = (edit.value(name).shape for name in node.input[:2])
-        is_spatial = all(each.i for each in node.attribute if each.name == "spatial")
-        if is_spatial or len(x or ()) < 3 or len(scale or ()) != 1:
-            return edit.keep(node)
-        edit.note(f"spatial=0 is dropped: {_CHANNELS}")
-        return edit.keep(remade(node, drop={"spatial"}))
-
-    mended = {"Gemm": flatten, "BatchNormalization": per_channel}
-    walk.rewrite_all(lambda node: node.op_type in mended, lambda node, edit: mended[node.op_type](node, edit))
+    walk.rewrite_all(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -425,20 +404,20 @@ def _divides(match: Match) -> Answer:
     return {"least": np.array(np.finfo(np.float16).smallest_subnormal)} if applies else None
 
 
-def _repair(form: str, becomes: str, check: Check, differs: str, says: str) -> Rule:
-    return Rule(form, becomes, (check,), differs, None, since=1, says=says)
-
-
 _FINITE = "what was infinite or NaN is finite"
 _FACTOR = f"its input {{place}} is finite: {INFINITE}"
-FACTORS = (_repair("Mul(x, factor)", "Mul(x, finite)", _infinite, _FINITE, _FACTOR),)
+FACTORS = (Rule("Mul(x, factor)", "Mul(x, finite)", (_infinite,), _FINITE, None, since=1, says=_FACTOR),)
 _DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-_LIMITS = tuple(
-    _repair(
-        f"Clip(length, limit{most})", f"Clip(length, least{most})", _divides, "what was NaN is 0", _DIVIDED
-    )
-    for most in ("", ", most")
+_CLIP = Rule(
+    "Clip(length, limit)",
+    "Clip(length, least)",
+    (_divides,),
+    "what was NaN is 0",
+    None,
+    since=1,
+    says=_DIVIDED,
 )
+_LIMITS = _CLIP, replace(_CLIP, form="Clip(length, limit, most)", becomes="Clip(length, least, most)")
 
 
 def _widened(walk: Walk) -> dict[str, str]:
@@ -465,8 +444,8 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.scope, remade(node)
-        for indices, gives_result in of_one_type(node, edit.opset):
-            names = {node.input[index]: index for index in indices}
+        for inputs, gives_result in of_one_type(node, edit.opset):
+            names = {name: index for index, name in inputs.items()}
             computed = {known.value(name).type: name for name in names if known.tensor(name) is None}
             (kind, *others) = computed or (None,)
             half = halves.get(computed.get("float32", ""))
@@ -477,7 +456,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 new.input[index] = edit.cast(computed["float32"], half)
             if kind is None or others:
                 continue
-            for index in indices:
+            for index in inputs:
                 _retype(new, index, kind, edit)
             if gives_result:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
@@ -486,18 +465,18 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     walk.rewrite_all(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
-def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[list[int], bool]]:
-    """Yield the inputs of a node that share a type, and whether the result shares it."""
+def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[dict[int, str], bool]]:
+    """Yield the inputs of a node that share a type, names by places, and whether the result shares it."""
     known = None if plain_domain(node.domain) else ports(node.op_type, opset)
     if known is None or not any(node.output[:1]):
         return
-    places = defaultdict[str, list[int]](list)
+    alike = defaultdict[str, dict[int, str]](dict)
     for index, name in enumerate(node.input):
         port = port_at(known.inputs, index)
         if name and port.is_homogeneous:  # the values of a Loop have types of their own
-            places[port.type_str].append(index)
-    for variable, indices in places.items():
-        yield indices, variable == known.outputs[0].type_str
+            alike[port.type_str][index] = name
+    for variable, inputs in alike.items():
+        yield inputs, variable == known.outputs[0].type_str
 
 
 def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
@@ -555,17 +534,18 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
     opset = default_opset(model.proto.opset_import) or 1
     suspects = list(contradicted(model.proto))
     read_by = readers_of(every_node(model.proto.graph)) if suspects else {}
-    for name, node, wanted in suspects:
-        before = known.get(node.input[0]) if node.op_type == "Cast" else None
-        (kind,) = (a for a in node.attribute if a.name in _TYPE_ATTRIBUTES)
-        readers = read_by[node.output[0]]
-        read = _type_read(node.output[0], readers, known, opset)
-        if read is None and (type_of(kind.i) in INTEGERS or not readers):
-            read = before
-        if read == wanted:
+    for name, node, kind, wanted in suspects:
+        output, readers = node.output[0], read_by[node.output[0]]
+        groups = ({*inputs.values()} for each in readers for inputs, _ in of_one_type(each, opset))
+        # What the readers want by their other inputs, if these tell.
+        read = {known.get(other) for group in groups if output in group for other in group - {output}}
+        read.discard(None)
+        if len(read) != 1 and (type_of(kind.i) in INTEGERS or not readers):
+            read = {known.get(node.input[0])} if node.op_type == "Cast" else set()
+        if read == {wanted}:
             kind.i = enum_of(wanted)
-            known[node.output[0]] = wanted
-            touched.add(node.output[0])
+            known[output] = wanted
+            touched.add(output)
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
     for _, graph in graphs(model.proto.graph):
@@ -581,7 +561,8 @@ def _correct_operands(
     ``touched`` has the values whose types were corrected. What is computed of them is taken to be as it is declared.
     """
     declared_as = _declared_types(graph)
-    before = _before_casts(graph)
+    casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
+    before = {node.output[0]: node.input[0] for node in casts if node.input and node.output}
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     for index, node in enumerate([*graph.node]):
         if not touched.isdisjoint(node.input):
@@ -592,42 +573,35 @@ def _correct_operands(
         if wanted is None or (is_pow and wanted == known.get(node.output[0])):
             continue
         name = label(node, index, "")
-        for place in range(2) if is_pow else _mixed_with(node, wanted, known, opset, before):
-            operand = node.input[place]
-            is_lost = known.get(operand) in {*INTEGERS, "float64"} - {wanted}
-            if is_lost and operand in before and known.get(before[operand]) == wanted:
-                said = ("X", "the exponent")[place] if is_pow else f"its input {place}"
-                yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
-                node.input[place] = before[operand]
-                touched |= {*node.output}
+        for place, operand in _cast_operands(node, wanted, known, None if is_pow else opset, before).items():
+            said = ("X", "the exponent")[place] if is_pow else f"its input {place}"
+            yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
+            node.input[place] = operand
+            touched |= {*node.output}
         x, y = map(known.get, node.input) if is_pow else ("", "")
         if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
             yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
-            _cast_base(graph, node, wanted, taken)
+            taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
+            cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
+            graph.node.insert([*graph.node].index(node), cast_base)
+            node.input[0] = new
             touched |= {*node.output}
 
 
-def _before_casts(graph: GraphProto) -> dict[str, str]:
-    """Return what the Casts of a graph cast, by their results."""
-    casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
-    return {node.output[0]: node.input[0] for node in casts if node.input and node.output}
+def _cast_operands(
+    node: NodeProto, kind: str, known: Mapping[str, str | None], opset: int | None, before: Mapping[str, str]
+) -> dict[int, str]:
+    """Return the values of a type that a node reads through Casts to integers or float64, by its inputs.
 
-
-def _cast_base(graph: GraphProto, node: NodeProto, kind: str, taken: set[str]) -> None:
-    """Put a Cast before a Pow."""
-    taken.add(new := unused(f"{node.input[0]}_{kind}", taken))
-    cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(kind))
-    graph.node.insert([*graph.node].index(node), cast_base)
-    node.input[0] = new
-
-
-def _mixed_with(
-    node: NodeProto, kind: str, known: Mapping[str, str | None], opset: int, before: Mapping[str, str]
-) -> Sequence[int]:
-    """Return the inputs that share the result's type if some, but not all, are of this type, and some are cast."""
-    alike = of_one_type(node, opset) if before.keys() & {*node.input} else ()
-    places = next((each for each, gives_result in alike if gives_result), [])
-    return places if kind in {known.get(node.input[place]) for place in places} else []
+    If an opset is given, only inputs that share the result's type count, and these only if some have this type.
+    """
+    wrong = {*INTEGERS, "float64"} - {kind}
+    read = {i: name for i, name in enumerate(node.input) if name in before and known.get(name) in wrong}
+    cast = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
+    if opset is None or not cast:
+        return cast
+    alike = next((each for each, gives_result in of_one_type(node, opset) if gives_result), {})
+    return {i: name for i, name in cast.items() if i in alike and kind in map(known.get, alike.values())}
 
 
 def _declared_types(graph: GraphProto) -> dict[str, str]:
@@ -636,30 +610,16 @@ def _declared_types(graph: GraphProto) -> dict[str, str]:
     return {name: type_of(kind) for name, kind in kinds.items() if kind in _KINDS}
 
 
-def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, str]]:
-    """Yield the nodes that name another type than their outputs are declared in: names, nodes and these types."""
+def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, str]]:
+    """Yield the nodes with an attribute that is another type than their outputs are declared in, and that type."""
     for _, graph in graphs(model.graph):
-        makers = [(index, node) for index, node in enumerate(graph.node) if node.attribute and node.output]
-        declared_as = _declared_types(graph) if makers else {}
-        for index, node in makers:
-            kinds = [a.i for a in node.attribute if a.name in _TYPE_ATTRIBUTES]
-            wanted = declared_as.get(node.output[0])
-            is_known = len(kinds) == 1 and kinds[0] in _KINDS
-            if is_known and not plain_domain(node.domain) and wanted not in (None, type_of(kinds[0])):
-                yield label(node, index, ""), node, wanted
-
-
-def _type_read(
-    name: str, readers: list[NodeProto], known: Mapping[str, str | None], opset: int
-) -> str | None:
-    """Return the type that readers of a value want by their other inputs; None where these do not tell, or differ."""
-    wanted: set[str | None] = set()
-    for node in readers:
-        for indices, _ in of_one_type(node, opset):
-            together = {node.input[index] for index in indices}
-            wanted |= {known.get(other) for other in together - {name}} if name in together else set()
-    wanted.discard(None)
-    return wanted.pop() if len(wanted) == 1 else None
+        declared_as = _declared_types(graph)
+        for index, node in enumerate(graph.node):
+            kinds = [a for a in node.attribute if a.name in _TYPE_ATTRIBUTES and a.i in _KINDS]
+            wanted = declared_as.get([*node.output, ""][0])
+            is_plain = len(kinds) == 1 and not plain_domain(node.domain)
+            if is_plain and wanted not in (None, type_of(kinds[0].i)):
+                yield label(node, index, ""), node, kinds[0], wanted
 
 
 def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> Verification:
@@ -678,7 +638,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
         inputs, told = feed.made(new, run)
         outputs = run(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), engine, failure=error.line)
+        return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"
     if changes:

@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
@@ -35,7 +35,7 @@ from onnx import NodeProto
 from halfulp.conversion.editor import Editor, legacy_form, view_of
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value, type_name
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
@@ -62,14 +62,12 @@ class _Parts(ast.NodeTransformer):
     """Puts the terms in the place of their names. Each is read once: norms have parts of parts."""
 
     def __init__(self, parts: Mapping[str, str]) -> None:
-        self._texts = parts
-        self._terms: dict[str, ast.AST] = {}
+        self._parts = parts
+        self._read = cache(lambda name: self.visit(ast.parse(parts[name], mode="eval").body))
 
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
-        if name.id in self._texts and name.id not in self._terms:
-            self._terms[name.id] = self.visit(ast.parse(self._texts[name.id], mode="eval").body)
-        return self._terms.get(name.id, name)
+        return self._read(name.id) if name.id in self._parts else name
 
 
 def node_of(op_type: str, *operands: Term) -> Term:
@@ -187,22 +185,21 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
     names: dict[int, str] = {}
 
     def name_of(each: Term, beside: str = kind) -> str:
-        value = bound[each.id] if isinstance(each, ast.Name) else each
+        value: Any = bound[each.id] if isinstance(each, ast.Name) else each
         if isinstance(value, str | ast.Name):
             return value if isinstance(value, str) else name_of(value)
         if id(value) not in names:
-            names[id(value)] = built(each, value, beside)
+            if isinstance(value, ast.Call):
+                made = added(value)
+            elif isinstance(value, tuple):
+                edit.dropped.add(id(value[1]))
+                made = added(*value)
+            elif isinstance(each, ast.Name):
+                made = edit.constant(value, each.id)
+            else:
+                made = edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+            names[id(value)] = made
         return names[id(value)]
-
-    def built(each: Term, value: Any, beside: str) -> str:
-        if isinstance(value, ast.Call):
-            return added(value)
-        if isinstance(value, tuple):
-            edit.dropped.add(id(value[1]))
-            return added(*value)
-        if isinstance(each, ast.Name):
-            return edit.constant(value, each.id)
-        return edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
 
     def added(call: ast.Call, old: NodeProto | None = None) -> str:
         assert isinstance(call.func, ast.Name)
@@ -303,9 +300,9 @@ class Match:
         return self.value(name).shape
 
 
-Answer = Mapping[str, Any] | None
+Answer = Mapping[str, Any] | bool | None
 Check = Callable[[Match], Answer]
-"""Returns None where a rule does not apply, else what the replacement needs by name: arrays, attributes, terms."""
+"""Returns whether a rule applies, or what the replacement needs by name: arrays, attributes, terms."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +311,8 @@ class Rule:
 
     Attributes:
         form: the term that is found.
-        becomes: the term in its place. Its names are those of the form, and those that the checks return.
+        becomes: the term in its place. Its names are those of the form, and those that the checks return. Where it is
+            empty, the rule only finds its form, also if other nodes read the values within.
         checks: conditions, which must all hold.
         differs: how the result of floats can differ; None where no bit can.
         ulps: by how many units in the last place, as in a ``Change``.
@@ -324,7 +322,7 @@ class Rule:
     """
 
     form: str
-    becomes: str
+    becomes: str = ""
     checks: tuple[Check, ...] = ()
     differs: str | None = None
     ulps: float | None = 0
@@ -349,13 +347,13 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if not _is_closed(match):
+            if self.becomes and not _is_closed(match):
                 continue
             for check in self.checks:
                 answer = check(match)
-                if answer is None:
+                if answer is None or answer is False:
                     break
-                match = Match(self, view, {**match.bound, **answer})
+                match = match if answer is True else Match(self, view, {**match.bound, **answer})
             else:
                 return match
         return None
@@ -403,7 +401,7 @@ def rewrite(
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
     ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
-    places = {id(match.root): match for match in found(walk, rules)}
+    places = {id(match.root): match for match in found(walk.scopes(), rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
         if id(node) in places:
@@ -417,13 +415,13 @@ def rewrite(
     return len(places)
 
 
-def found(model: Onnx, rules: Sequence[Rule]) -> Iterator[Match]:
-    """Yield the places to which a rule applies. No node is in two of them."""
-    by_root: dict[str, list[Rule]] = defaultdict(list)
+def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
+    """Yield the places in graphs to which a rule applies, the last one first. No node is in two of them."""
+    by_root = defaultdict[str, list[Rule]](list)
     for rule in rules:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
-    for scope in model.scopes():
+    for scope in scopes:
         view, taken = view_of(scope), set[int]()
         for node in reversed(view.nodes):
             if id(node) not in taken:

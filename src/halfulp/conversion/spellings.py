@@ -1,6 +1,7 @@
-"""PRelu and Pow in other operators, and back: each form that converters write is a row.
+"""PRelu, Pow and norms in other operators, and back: each form that converters write is a row.
 
-A Pow with a constant exponent becomes products, roots and reciprocals, any other one an approximation by logarithms.
+A Pow with a constant exponent becomes products, roots and reciprocals, any other one an approximation by logarithms. A
+norm that is written out becomes one operator: LayerNormalization-17, RMSNormalization-23.
 """
 
 import math
@@ -14,7 +15,21 @@ import onnx
 from onnx import NodeProto
 
 from halfulp.conversion.editor import WRAPS, Editor, NoExactForm
-from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Check, Match, Rule, Term, node_of, parse, written
+from halfulp.conversion.rules import (
+    DIFFERS,
+    ULPS,
+    Answer,
+    Check,
+    Match,
+    Rule,
+    Term,
+    found,
+    node_of,
+    parse,
+    rewrite,
+    written,
+)
+from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.models.run.inputs import dtype_named
@@ -30,51 +45,46 @@ _TWICE = f"{ZERO}; X = inf gave NaN, and a product near the limits of the type w
 def fits(match: Match) -> Answer:
     """A PRelu of the opset takes these operands, for all sizes of their unknown dims."""
     x, slope = match.shape("x"), match.shape("slope")
-    if (
-        match.type("x") not in in_force("onnx", "PRelu", match.view.opset).type_variables["T"]
-        or slope is None
-    ):
-        return None
+    taken = in_force("onnx", "PRelu", match.view.opset).type_variables["T"]
+    if match.type("x") not in taken or slope is None:
+        return False
     if x is None:
-        return {} if slope == () else None
+        return slope == ()
     pairs = zip(reversed(x), reversed(slope), strict=False)
-    is_sure = UNIDIRECTIONAL.fits(x, slope) and all(b == 1 or (b == a is not None) for a, b in pairs)
-    return {} if is_sure else None
+    return UNIDIRECTIONAL.fits(x, slope) and all(b == 1 or (b == a is not None) for a, b in pairs)
 
 
 def finite(match: Match) -> Answer:
     """No slope is infinite or NaN. If the slopes are not known, the change says what an infinite one gave."""
     slope = match.array("slope")
-    if slope is None:
-        return {DIFFERS: _INFINITE.format("gave")}
-    return {} if _is_finite(slope) else None
+    return {DIFFERS: _INFINITE.format("gave")} if slope is None else _is_finite(slope)
 
 
 def not_below_0(match: Match) -> Answer:
     """The slopes are finite and have no sign. If X is a zero, the product is that zero."""
     slope = match.array("slope")
-    return {} if slope is not None and _is_finite(slope) and not np.signbit(slope).any() else None
+    return slope is not None and _is_finite(slope) and not np.signbit(slope).any()
 
 
 def from_0_to_1(match: Match) -> Answer:
     """The slopes are constants from 0 to 1, so that PRelu is the maximum of X and the product."""
     slope = match.array("slope")
     if slope is None or not ((slope >= 0) & (slope <= 1)).all():
-        return None
-    return {} if slope.all() else {DIFFERS: "at +inf a slope of 0 gave NaN"}
+        return False
+    return bool(slope.all()) or {DIFFERS: "at +inf a slope of 0 gave NaN"}
 
 
 def negated(match: Match) -> Answer:
     """The constant is a finite slope with the other sign."""
     slope = match.array("minus_slope")
-    return {"slope": -slope} if slope is not None and _is_finite(slope) else None
+    return slope is not None and _is_finite(slope) and {"slope": -slope}
 
 
 def alpha(match: Match) -> Answer:
     """The slope is LeakyRelu's attribute."""
     kind = match.type("x")
     if "float" not in kind:
-        return None
+        return False
     given = np.float32(attributes_of(match.root).get("alpha", 0.01))
     slope = np.array(given.astype(dtype_named(kind)))
     is_rounded = float(slope) != float(given)
@@ -83,21 +93,20 @@ def alpha(match: Match) -> Answer:
 
 def computed(match: Match) -> Answer:
     """Nodes compute the slope of constants, which some importers do not do."""
-    maker, slope = match.maker("slope"), match.array("slope")
-    is_node = maker.op_type not in ("", "Constant", "DequantizeLinear")
-    return {"stored": slope} if is_node and slope is not None else None
+    slope = match.array("slope")
+    is_node = match.maker("slope").op_type not in ("", "Constant", "DequantizeLinear")
+    return is_node and slope is not None and {"stored": slope}
 
 
 def of_type(*words: str) -> Check:
     """Return a check that the element type begins with one of these words."""
-    return lambda match: {} if (match.type("x") or match.type("slope")).startswith(words) else None
+    return lambda match: (match.type("x") or match.type("slope")).startswith(words)
 
 
 def may_be_infinite(match: Match) -> Answer:
     """The change says what an infinite slope gives, unless all slopes are known and finite."""
     slope = match.array("slope")
-    is_known = slope is not None and _is_finite(slope)
-    return {} if is_known else {DIFFERS: _INFINITE.format("gives")}
+    return (slope is not None and _is_finite(slope)) or {DIFFERS: _INFINITE.format("gives")}
 
 
 def in_rank(match: Match) -> Answer:
@@ -161,30 +170,15 @@ _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
 
 
-def _expand(becomes: str, *checks: Check, differs: str | None = None, **more: Any) -> Rule:
-    return Rule("PRelu(x, slope)", becomes, checks, differs, **more)
-
+_expand = partial(Rule, "PRelu(x, slope)")
+_IN_SUM = (in_rank, may_be_infinite)
+_PER_CHANNEL = _SUM.format("slope, axis=axis, broadcast=broadcast")
 
 EXPAND_PRELU = (
-    _expand(_WHERE, of_type("int", "float", "bfloat"), differs=NAN, since=9),
-    _expand("x", of_type("uint"), since=1, says="X is never below 0, and is the result"),
-    _expand(
-        _SUM.format("Unsqueeze(slope, axes=lead)"),
-        in_rank,
-        may_be_infinite,
-        differs=ZERO,
-        until=8,
-        says=_BY_SUM,
-    ),
-    _expand(
-        _SUM.format("slope, axis=axis, broadcast=broadcast"),
-        per_channel,
-        may_be_infinite,
-        differs=ZERO,
-        since=1,
-        until=6,
-        says=_BY_SUM,
-    ),
+    _expand(_WHERE, (of_type("int", "float", "bfloat"),), NAN, since=9),
+    _expand("x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
+    _expand(_SUM.format("Unsqueeze(slope, axes=lead)"), _IN_SUM, ZERO, until=8, says=_BY_SUM),
+    _expand(_PER_CHANNEL, (per_channel, may_be_infinite), ZERO, since=1, until=6, says=_BY_SUM),
 )
 """Rows for the types and opsets of PRelu, into operators that every runtime has."""
 
@@ -192,7 +186,7 @@ PRELU_BEFORE_9 = (
     EXPAND_PRELU[1],
     _expand(
         "Add(x, Mul(Sub(Mul(x, slope), x), Cast(Less(Cast(x, to=wide), 0), to=kind)))",  # float64 keeps the sign
-        lambda match: {"wide": "float64", "kind": match.type("x")},
+        (lambda match: {"wide": "float64", "kind": match.type("x")},),
         since=1,
         says="PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same",
     ),
@@ -200,7 +194,7 @@ PRELU_BEFORE_9 = (
 """PRelu of integers in opsets whose PRelu takes floats only."""
 
 PRELU_BY_RELU = (
-    replace(EXPAND_PRELU[2], checks=(of_type("float", "bfloat"), *EXPAND_PRELU[2].checks), until=math.inf),
+    replace(EXPAND_PRELU[2], checks=(of_type("float", "bfloat"), *_IN_SUM), until=math.inf),
     *EXPAND_PRELU,
 )
 """The same without comparisons."""
@@ -283,9 +277,9 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
     is_int = "int" in kind
     least = 1 if not kind else 0 if is_int else -most
     if exponent is None or not least <= exponent <= most or exponent == 0:
-        return None
+        return False
     if not (exponent if least >= 0 else 4 * exponent).is_integer():  # an integer has no root
-        return None
+        return False
     power, operators, at_special = _expansion(exponent)
     words = " and ".join(dict.fromkeys(_WORDS[each] for each in operators)) or "Identity"
     differs: list[str] = []
@@ -325,16 +319,15 @@ def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
 def of_zero(match: Match) -> Answer:
     """The exponent is 0, and the type is known."""
     kind = match.type("x")
-    if not kind or one_exponent(match) != 0:
-        return None
-    return {"one": onnx.numpy_helper.from_array(np.ones(1, dtype_named(kind)))}
+    is_so = bool(kind) and one_exponent(match) == 0
+    return is_so and {"one": onnx.numpy_helper.from_array(np.ones(1, dtype_named(kind)))}
 
 
 def of_floats(match: Match) -> Answer:
     """X is a float; an exponent of another type is stored in X's type, or cast to it."""
     kind, exponent_kind, exponent = match.type("x"), match.type("e"), match.array("e")
     if "float" not in kind or not exponent_kind:
-        return None
+        return False
     if exponent is not None:
         return {"y": exponent.astype(float).astype(dtype_named(kind))}
     return {"y": match["e"] if exponent_kind == kind else parse("Cast(e, to=kind)"), "kind": kind}
@@ -346,24 +339,14 @@ def logarithm(match: Match) -> Answer:
     if base is None:
         nans = "; NaN for 0^0 and inf^0" if match.array("e") is None else ""
         return {"logarithm": parse("Log(x)"), DIFFERS: f"NaN where X is below 0{nans}"}
-    held = np.log(base.astype(float)) if (base > 0).all() else None
-    return None if held is None else {"logarithm": np.asarray(held, dtype_named(match.type("x")))}
-
-
-def of_integers(match: Match) -> Answer:
-    """X and the exponent are integers."""
-    return {} if all("int" in match.type(name) for name in ("x", "e")) else None
+    is_above = bool((base > 0).all())
+    return is_above and {"logarithm": np.asarray(np.log(base.astype(float)), dtype_named(match.type("x")))}
 
 
 def foldable(match: Match) -> Answer:
     """Pow of this opset takes the type."""
     kinds = ("float16", "float32", "float64", *(("int32", "int64") if match.view.opset >= 12 else ()))
-    return {} if match.type("x") in kinds else None
-
-
-def not_negative(match: Match) -> Answer:
-    """X is never below 0, nor -0."""
-    return {} if is_never_negative(match["x"], match.view) else None
+    return match.type("x") in kinds
 
 
 def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
@@ -393,35 +376,33 @@ def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
     return node.op_type in _NOT_NEGATIVE
 
 
-def _of_pow(becomes: str, *checks: Check, **more: Any) -> Rule:
-    return Rule("Pow(x, e)", becomes, checks, **more)
-
+_of_pow = partial(Rule, "Pow(x, e)")
 
 EXPAND_POW = (
-    _of_pow("power", expandable, since=1, says="{words}"),
-    _of_pow("ConstantOfShape(Shape(x), value=one)", of_zero, since=9, says="x^0 becomes ones"),
+    _of_pow("power", (expandable,), since=1, says="{words}"),
+    _of_pow("ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
 POW_BY_LOGARITHMS = (
-    _of_pow("power", partial(expandable, most=_MOST_APPROXIMATELY), since=1, says="{words}"),
+    _of_pow("power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
     *EXPAND_POW[1:],
     _of_pow(
         "Exp(Mul(y, logarithm))",
-        of_floats,
-        logarithm,
-        differs="off by some |Y * Log(X)| units in the last place",
+        (of_floats, logarithm),
+        "off by some |Y * Log(X)| units in the last place",
         ulps=None,
         says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
     ),
 )
-_WRAPS = "{words}, and wraps around as it did"
-POW_OF_INTEGERS = (
-    _of_pow("power", of_integers, partial(expandable, most=MOST_OF_INTEGERS), since=1, says=_WRAPS),
+_OF_INTEGERS = (
+    lambda match: all("int" in match.type(name) for name in ("x", "e")),
+    partial(expandable, most=MOST_OF_INTEGERS),
 )
+POW_OF_INTEGERS = (_of_pow("power", _OF_INTEGERS, since=1, says="{words}, and wraps around as it did"),)
 """For opsets whose Pow takes no integers."""
 
 FOLD_POW = (
     Rule("Mul(x, x)", "Pow(x, 2)", (foldable,)),
-    Rule("Sqrt(x)", "Pow(x, 0.5)", (foldable, not_negative)),
+    Rule("Sqrt(x)", "Pow(x, 0.5)", (foldable, lambda match: is_never_negative(match["x"], match.view))),
     Rule("Reciprocal(x)", "Pow(x, -1)", (foldable,)),
 )
 
@@ -435,3 +416,120 @@ def why_pow_stays(node: NodeProto, edit: Editor, *, is_exact: bool = True) -> No
     elif is_exact and "float" in kind:
         why += "; --pow logarithms computes it approximately"
     edit.note("stays unchanged", why, is_notice=True)
+
+
+# --- norms ----------------------------------------------------------------------------------------
+
+_FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
+"""The operators that norms become, with the first opset that has them."""
+
+
+def normalizes(match: Match) -> Answer:
+    """The means are over the same last dims, which they keep; epsilon is a number, and the type not float64."""
+    axes, *others = [_axes(name, match) for name in ("v", "m") if name in match]
+    epsilon = match.array("epsilon")
+    # The operators compute in float32, which holds their epsilon, too.
+    if match.type("x") == "float64" or epsilon is None or epsilon.size != 1:
+        return False
+    if not axes or axes != [*range(-len(axes), 0)] or others not in ([], [axes]):
+        return False
+    dims = match.shape("x")
+    return {"axis": axes[0], "number": float(epsilon.item()), "dims": dims and dims[axes[0] :]}
+
+
+def scaled(match: Match) -> Answer:
+    """Scale and bias are constants of the dims that are normalized."""
+    names = [name for name in ("scale", "bias") if name in match]
+    return all(match.array(name) is not None and match.shape(name) == match.bound["dims"] for name in names)
+
+
+def unscaled(match: Match) -> Answer:
+    """The sizes of the dims that are normalized are known: the scale is ones."""
+    dims = match.bound["dims"]
+    is_known = dims is not None and all(isinstance(dim, int) for dim in dims)
+    return is_known and {"scale": np.ones(dims, dtype_named(match.type("x")))}
+
+
+def _axes(name: str, match: Match) -> list[int] | None:
+    """Return the axes of a ReduceMean, counted from the last; None if it loses its dims, or they are not known."""
+    mean, rank = match.maker(name), len(match.shape("x") or ())
+    attributes = attributes_of(mean)
+    axes = np.asarray(attributes.get("axes") if len(mean.input) < 2 else match.view.array(mean.input[1]))
+    if axes.ndim != 1 or not attributes.get("keepdims", 1):
+        return None
+    return sorted(int(axis) - rank if axis >= 0 else int(axis) for axis in axes)
+
+
+_NORM_PARTS = {
+    "square": "Pow(base, 2) | Mul(base, base)",
+    "inverse": "Reciprocal(root) | Div(1, root) | Pow(shifted, -0.5)",
+    "root": "Sqrt(shifted)",
+    "shifted": "Add((v := ReduceMean(square, ...)), epsilon)",
+    "norm": "Div(base, root) | Mul(base, inverse)",
+}
+_BASES = {"LayerNormalization": "(deviation := Sub(x, (m := ReduceMean(x, ...))))", "RMSNormalization": "x"}
+
+
+def _fuse(operator: str, form: str, check: Check, bias: str = "") -> Rule:
+    return Rule(
+        form,
+        f"{operator}(x, scale{bias}, axis=axis, epsilon=number)",
+        (normalizes, check),
+        "it computes in float32 and rounds otherwise",
+        None,
+        _FUSED[operator],
+        parts={**_NORM_PARTS, "base": _BASES[operator]},
+        says=f"a norm becomes {operator}",
+    )
+
+
+FUSE = (
+    _fuse("LayerNormalization", "Add(Mul(norm, scale), bias)", scaled, ", bias"),
+    _fuse("LayerNormalization", "Mul(norm, scale)", scaled),
+    _fuse("LayerNormalization", "norm", unscaled),
+    _fuse("RMSNormalization", "Mul(norm, scale)", scaled),
+    _fuse("RMSNormalization", "norm", unscaled),
+)
+
+
+def deviates(match: Match) -> Answer:
+    """Both means are over the same dims, which they keep, and X minus its mean is computed elsewhere, too."""
+
+    def dims(node: NodeProto) -> object:
+        axes = [match.view.array(name) for name in node.input[1:]]
+        return [np.asarray(each).tolist() for each in axes], [*node.attribute]
+
+    of_squares, of_x, x, m = match.maker("v"), match.maker("m"), match["x"], match["m"]
+    if [of_x.op_type, *of_x.input[:1]] != ["ReduceMean", x]:
+        return False
+    readers = (each for each in match.view.readers[m] if (each.op_type, *each.input) == ("Sub", x, m))
+    deviation = next(readers, None)
+    attributes = attributes_of(of_squares)
+    if deviation is None or dims(of_x) != dims(of_squares) or not attributes.get("keepdims", 1):
+        return False
+    return {"d": (parse("Sub(x, m)"), deviation), "attributes": attributes}
+
+
+VARIANCES = tuple(
+    Rule(
+        f"Sub((v := ReduceMean(Pow(x, 2) | Mul(x, x){axes})), Pow(m, 2) | Mul(m, m))",
+        f"ReduceMean(Mul(d, d){axes}, **attributes)",
+        (deviates,),
+        "other roundings, and never a negative number",
+        None,
+        since=1,
+        says="its variance, E[x^2] - E[x]^2, is computed of the deviations, E[(x - E[x])^2]",
+    )
+    for axes in ("", ", axes")
+)
+"""A difference of two squares is as large as their rounding errors, and may be negative: the norm is then NaN."""
+
+
+def fuse_norms(walk: Walk, _: str) -> str | None:
+    """Replace norms by equivalent single operators, and variances by those of deviations."""
+    if rewrite(walk, VARIANCES) + rewrite(walk, FUSE):
+        return None
+    said = "no norm in it is exactly one operator of its opset"
+    newer = [replace(rule, since=1) for rule in FUSE]
+    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)})
+    return f"{said}; --opset {max(map(_FUSED.__getitem__, names))} has {', '.join(names)}" if names else said

@@ -30,7 +30,6 @@ from halfulp.conversion.editor import (
     settle,
 )
 from halfulp.conversion.opset import NEWEST, opset_of, to_opset
-from halfulp.conversion.passes import Pass
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
@@ -231,10 +230,12 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     return edit.keep(node)
 
 
-TARGET = (
-    Pass("target", _into_range),
-    Pass("target", lambda walk, name: walk.rewrite_all(is_ours, partial(_accept, _target(name)), name)),
-)
+def _accept_all(walk: Walk, name: str) -> None:
+    walk.rewrite_all(is_ours, partial(_accept, _target(name)), name)
+
+
+TARGET = (_into_range, _accept_all)
+"""The passes that rewrite a model for a target, whose name is the option's value."""
 
 
 # --- Pow ------------------------------------------------------------------------------------------

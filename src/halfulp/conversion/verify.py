@@ -25,7 +25,7 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
 from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import Fit, fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
-from halfulp.types import FLOATS, TYPES
+from halfulp.types import FLOATS, TYPES, from_integers, integer_range
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
@@ -88,16 +88,11 @@ def rounded(model: Onnx) -> Onnx:
 
 def _own_run(model: Model) -> Run:
     """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
-    if runs_in_openvino(model):
+    if foreign(model.graph.nodes):
         from halfulp.integrations.openvino.engine import Runner
 
         return Runner(model)
     return partial(run, model)
-
-
-def runs_in_openvino(model: Model) -> bool:
-    """Return whether a model is an IR file with layers that halfulp lacks."""
-    return bool(foreign(model.graph.nodes))
 
 
 def has_ours(model: Model) -> bool:
@@ -153,9 +148,9 @@ class Verification:
             infinite, all equal or empty. Their elements do not count.
     """
 
-    rounds: int
-    elements: int
-    differences: tuple[str, ...]
+    rounds: int = 0
+    elements: int = 0
+    differences: tuple[str, ...] = ()
     engine: str = "halfulp"
     dims: str = ""
     failure: str = ""
@@ -195,12 +190,25 @@ class Feed(NamedTuple):
     inputs: Mapping[str, Any] | None = None
     progress: Callable[[str], None] | None = None
 
-    def made(self, model: Model, run: Run) -> tuple[Mapping[str, Any], str]:
-        """Return inputs on which a model runs, and its made-up sizes as a line, which is empty without any."""
+    def sets(self, model: Model, run: Run) -> tuple[Iterator[tuple[str, Mapping[str, Any]]], str]:
+        """Return sets of inputs on which a model runs, each with its name, and the made-up sizes as a line.
+
+        All made-up sets but the first have special values.
+        """
         if self.inputs is not None:
-            return self.inputs, ""
+            return iter([("the inputs given", self.inputs)]), ""
         made = fit(model, run, seed=self.seed, dims=self.dims)
-        return made.inputs(model, self.seed), str(made)
+        seeds = range(self.seed, self.seed + _ROUNDS)
+        return ((f"inputs of seed {seed}", self._set(model, made, seed)) for seed in seeds), str(made)
+
+    def _set(self, model: Model, made: Fit, seed: int) -> dict[str, Array]:
+        inputs = made.inputs(model, seed)
+        return inputs if seed == self.seed else _with_specials(inputs, seed, integers=is_all_ours(model))
+
+    def made(self, model: Model, run: Run) -> tuple[Mapping[str, Any], str]:
+        """Return the first set of inputs, and the made-up sizes."""
+        sets, dims = self.sets(model, run)
+        return next(sets)[1], dims
 
 
 def verified(found: Verification | None) -> str:
@@ -224,14 +232,10 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
             for model in (before, after)
         )
         engine, runners = runs(before, after)
-        if feed.inputs is None:
-            try:
-                made = fit(before, runners[0], seed=feed.seed, dims=feed.dims)
-            except HalfulpError as error:
-                return Verification(0, 0, (), engine, failure=error.line)
-            dims, sets = str(made), _made_sets(before, made, feed.seed)
-        else:
-            dims, sets = "", iter([("the inputs given", feed.inputs)])
+        try:
+            sets, dims = feed.sets(before, runners[0])
+        except HalfulpError as error:
+            return Verification(engine=engine, failure=error.line)
         announced = {change.output: change for change in changes if change.differs}
         parting = partial(_parting, before, after, announced)
         found = []
@@ -275,7 +279,7 @@ def _on(
     try:
         expected = first(inputs)
     except HalfulpError as error:
-        return Verification(0, 0, (), failure=error.line)
+        return Verification(failure=error.line)
     # A model without inputs has constant outputs: equal elements are the whole result.
     useless = {name: why for name, why in vacuous(expected).items() if inputs or not is_usable(why)}
     try:
@@ -283,23 +287,13 @@ def _on(
     except HalfulpError as error:
         return Verification(1, 0, (f"{told} are refused now: {error.line}",), vacuous=useless)
     unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
-    found = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
+    notes = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
     elements = sum(getattr(value, "size", 1) for name, value in expected.items() if name not in useless)
-    failure = nothing_told(useless) if len(useless) == len(expected) else ""
+    failure = nothing_told(expected, useless)
     # If on the same operands no tensor differs more than it may, these are notes.
-    if found and (part := parting(inputs)):
-        return Verification(1, elements, (*found, part), failure=failure, vacuous=useless)
-    failure = failure if expected else "no outputs were compared"
-    return Verification(1, elements, (), failure=failure, notes=found, vacuous=useless)
-
-
-def _made_sets(model: Onnx, made: Fit, first: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield sets of inputs with what messages call them: all but the first have special values."""
-    for seed in range(first, first + _ROUNDS):
-        inputs = made.inputs(model, seed)
-        if seed > first:
-            inputs = _with_specials(inputs, seed, integers=is_all_ours(model))
-        yield f"inputs of seed {seed}", inputs
+    part = parting(inputs) if notes else ""
+    differences, notes = ((*notes, part), ()) if part else ((), notes)
+    return Verification(1, elements, differences, failure=failure, notes=notes, vacuous=useless)
 
 
 def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs: Mapping[str, Any]) -> str:
@@ -377,9 +371,11 @@ def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, 
     return [*found]
 
 
-def nothing_told(reasons: Mapping[str, str]) -> str:
-    """Return why nothing is verified, from the reasons of all outputs; empty if one output has numbers."""
-    if not reasons or any(map(is_usable, reasons.values())):
+def nothing_told(outputs: Collection[str], reasons: Mapping[str, str]) -> str:
+    """Return why outputs verify nothing, from the reasons of each; empty if one of them has numbers."""
+    if not outputs:
+        return "no outputs were compared"
+    if len(reasons) < len(outputs) or any(map(is_usable, reasons.values())):
         return ""
     told = "; ".join(f"output {printable(name)!r} is {reason}" for name, reason in islice(reasons.items(), 3))
     more = f"; {len(reasons) - 3} more are of no use either" if len(reasons) > 3 else ""
@@ -401,10 +397,9 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
             with np.errstate(all="ignore"):
                 special = _SPECIAL_FLOATS.astype(row.dtype)
         else:
-            info = ml_dtypes.iinfo(row.dtype)  # type: ignore[no-untyped-call]
-            least, most = int(info.min), int(info.max)
-            fitting = [value for value in (*_SPECIAL_INTEGERS, least, most) if least <= value <= most]
-            special = np.array(fitting, np.uint64 if least == 0 else np.int64).astype(row.dtype)
+            least, most = integer_range(row.name)
+            values = (*_SPECIAL_INTEGERS, least, most)
+            special = from_integers((value for value in values if least <= value <= most), row.name)
         made[name] = np.where(rng.random(array.shape) < 0.5, rng.choice(special, array.shape), array)
     return made
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any
 
@@ -101,7 +101,7 @@ class Walk(Onnx):
         return not made <= useless
 
     def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
-        owner, edit = scope.owner, Editor(scope, self._names, scope.opset)
+        owner, edit = scope.owner, Editor(scope, self._names)
         changed, nodes, done = False, [*owner.node], 0
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():
@@ -111,22 +111,20 @@ class Walk(Onnx):
             if not self.refused.keys().isdisjoint(node.output):
                 continue
             edit.nodes += nodes[done:index]
-            made, noted, done = len(edit.nodes), len(edit.changes), index + 1
-            edit.start(node, partial(scope.label, node) if self.made.isdisjoint(node.output) else None)
+            made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
+            edit.start(node, name if self.made.isdisjoint(node.output) else "")
             try:
                 rewrite(node, edit)
             except NoExactForm as error:
                 edit.nodes[made:], edit.changes[noted:] = [node], []
-                reason = scope.label(node), where, error.why
-                self.refused.update(dict.fromkeys(filter(None, node.output), reason))
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
             except (HalfulpError, MemoryError):
-                with within(self.file, scope.label(node)):
+                with within(self.file, name):
                     raise
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
             changed = True
-            name = scope.label(node)
             for each in new:
                 self.made.update(output for output in each.output if output not in scope.labels)
                 scope.labels.update(dict.fromkeys(each.output, name))

@@ -10,11 +10,10 @@ from itertools import chain
 
 from halfulp.errors import UnsupportedError, did_you_mean, named
 from halfulp.specs import directml, onnx, openvino
-from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
+from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias
 from halfulp.specs.tensor import TensorType
 
-__all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "Unspecified", "find", "ids", "in_force"]
-__all__ += ["operators"]
+__all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "find", "ids", "in_force", "operators"]
 
 _ROWS: dict[str, OpVersion] = {
     row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)

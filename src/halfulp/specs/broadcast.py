@@ -70,18 +70,12 @@ NONE = Rule("none", "The shapes of {x} and {y} are equal.", _infer_none)
 
 
 def _numpy_dim(a: Dim, b: Dim) -> Dim:
-    if _differ(a, b) and 1 not in (a, b):
+    if 1 in (a, b):
+        return b if a == 1 else a
+    if _differ(a, b):
         raise Mismatch("shape", "{x} and {y} must be broadcastable to one shape")
-    if a == 1:
-        return b
-    if b == 1:
-        return a
-    # If one dim is a size other than 1, the other is equal to it or 1.
-    if isinstance(a, int):
-        return a
-    if isinstance(b, int):
-        return b
-    return a if a == b else None
+    # If one dim is a size, the other is equal to it or 1.
+    return next((dim for dim in (a, b) if isinstance(dim, int)), a if a == b else None)
 
 
 def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from types import MappingProxyType
@@ -150,13 +150,34 @@ class OpVersion:
             SpecError: the document does not allow them, whatever the unknown dims are.
         """
         operands = tuple(map(tensor_type, inputs))
-        return self._check(operands, self.check_attributes(attributes))
+        values = self.check_attributes(attributes)
+        if len(operands) != len(self.inputs):
+            message = f"{self.name} takes {count_of(len(self.inputs), 'input')}"
+            expected = ", ".join(port.name for port in self.inputs)
+            raise self.error("inputs", message, expected=expected, got=count_of(len(operands), "input"))
+        bound = self._bind_types(operands)
+        if self.ranks is not None:
+            self._check_sizes(*self.ranks, operands)
+        shape = operands[0].shape
+        if len(operands) == 2:
+            shape = self._infer_shape(operands, values)
+        return TensorType(bound[self.outputs[0].type], shape)
 
     def plan(
         self, x: TensorType, y: TensorType | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Plan:
         """Return the plan of a call with these operands, whose dims are all known; raises SpecError."""
-        return self.plan_of((x,) if y is None else (x, y), self.check_attributes(attributes or {}))
+        return self.plan_of((x,) if y is None else (x, y), attributes or {})
+
+    def plan_of(self, operands: tuple[TensorType, ...], attributes: Mapping[str, Any]) -> Plan:
+        """Return the plan of a call with any number of operands, as ``plan`` does."""
+        output = self.infer(*operands, **attributes)
+        for operand in operands:
+            if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
+                raise ValueError(f"a plan needs known dims, got {operand}")
+        x, *y = (operand.shape for operand in operands)
+        values = self.check_attributes(attributes)
+        return Plan(output, self.broadcasting.arrange(x, *y, values) if y else ())  # type: ignore[arg-type, call-arg]
 
     def function_body(self) -> FunctionProto:
         """Return the body of an operator that is a function; raises UnsupportedError if the document has none."""
@@ -165,15 +186,6 @@ class OpVersion:
         import onnx.parser  # lazily: the rows must load without it
 
         return onnx.parser.parse_function(self.body)
-
-    def plan_of(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
-        """Return the plan for operands and attributes that ``check_attributes`` has returned."""
-        output = self._check(operands, values)
-        for operand in operands:
-            if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
-                raise ValueError(f"a plan needs known dims, got {operand}")
-        x, *y = (operand.shape for operand in operands)
-        return Plan(output, self.broadcasting.arrange(x, *y, values) if y else ())  # type: ignore[arg-type, call-arg]
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults, and values in their one form; raises SpecError if one is not allowed."""
@@ -195,19 +207,6 @@ class OpVersion:
     def clause(self, check: str) -> Clause:
         """Return the clause that a check enforces."""
         return next(clause for clause in self.clauses if check in clause.enforces)
-
-    def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
-        if len(operands) != len(self.inputs):
-            message = f"{self.name} takes {count_of(len(self.inputs), 'input')}"
-            expected = ", ".join(port.name for port in self.inputs)
-            raise self.error("inputs", message, expected=expected, got=count_of(len(operands), "input"))
-        bound = self._bind_types(operands)
-        if self.ranks is not None:
-            self._check_sizes(*self.ranks, operands)
-        shape = operands[0].shape
-        if len(operands) == 2:
-            shape = self._infer_shape(operands, values)
-        return TensorType(bound[self.outputs[0].type], shape)
 
     def _bind_types(self, operands: tuple[TensorType, ...]) -> dict[str, str]:
         bound: dict[str, str] = {}
@@ -257,8 +256,10 @@ class OpVersion:
             return None
         checker, expected = CHECKERS[attribute.type]
         try:
+            if isinstance(value, bytes) or isinstance(value, str) != (attribute.type == "string"):
+                raise TypeError
             value = checker(value)
-        except BAD_VALUES:
+        except (TypeError, ValueError, OverflowError):
             message = f"{attribute.name} has a value of the wrong type"
             raise self.error(check, message, expected=expected, got=repr(value)[:80]) from None
         if attribute.values and value not in attribute.values:
@@ -277,55 +278,47 @@ class OpVersion:
         return f"<{self.id}>"
 
 
-def later(before: OpVersion, version: str, amended: str = "", **changes: Any) -> OpVersion:
+def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
     """Return a later version of an operator: the previous one with the changes of its document.
 
-    ``amended`` is the text of the clauses that are new or have changed.
+    A clause of ``text`` replaces the previous one with its id. With ``clauses=()`` the clauses begin anew.
     """
-    if amended:
-        changes["clauses"] = clauses(amended, before.clauses)
-    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes)
+    described = read(text, changes.pop("clauses", before.clauses)) if text else {}
+    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes, **described)
 
 
-# --- the notation of rows ------------------------------------------------------------------------
-#
-# A text has a paragraph for each item. An indented line continues the one above.
+def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
+    """Read the fields of a row from a text with a paragraph for each item. Further lines of a paragraph are indented.
 
+    An item is the summary, if it is the first, or one of these::
 
-def ports(text: str) -> tuple[Port, ...]:
-    """Read ports, each as ``name (type variable): text``."""
-    return tuple(Port(*item) for item in _items(r"(\w+) \((\w+)\): (.+)", text))
-
-
-def clauses(text: str, before: tuple[Clause, ...] = ()) -> tuple[Clause, ...]:
-    """Read clauses, each as ``id text [checks]``. A clause replaces the one with its id in ``before``."""
-    by_id = {clause.id: clause for clause in before}
-    for id, rule, checks in _items(r"(C\d+) (.+?)(?: \[(.+)\])?", text):
-        by_id[id] = Clause(id, rule, tuple(checks.split(", ")) if checks else ())
-    return tuple(by_id.values())
-
-
-def questions(text: str) -> tuple[Unspecified, ...]:
-    """Read open questions, each as ``key (rule): question Choice: choice``, where the rule may be absent."""
-    items = _items(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", text)
-    return tuple(Unspecified(key, question, choice, rule) for key, rule, question, choice in items)
-
-
-def _items(pattern: str, text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the groups of a pattern in each paragraph of a text."""
+        input NAME (TYPE VARIABLE): TEXT            or output, of a port
+        C1 TEXT [CHECK, ...]                        of a clause; it replaces the one with its id in ``before``
+        KEY (RULE): QUESTION Choice: CHOICE         of an open question; there may be no rule
+        open KEY ...                                of open questions in SHARED
+    """
+    fields: dict[str, Any] = {}
+    clauses = {clause.id: clause for clause in before}
     for paragraph in re.split(r"\n(?! )", cleandoc(text)):
-        match = re.fullmatch(pattern, " ".join(paragraph.split()))
-        if match is None:
+        line = " ".join(paragraph.split())
+        if match := re.fullmatch(r"(input|output) (\w+) \((\w+)\): (.+)", line):
+            fields.setdefault(f"{match[1]}s", []).append(Port(*match.group(2, 3, 4)))
+        elif match := re.fullmatch(r"(C\d+) (.+?)(?: \[(.+)\])?", line):
+            clauses[match[1]] = Clause(match[1], match[2], tuple(match[3].split(", ")) if match[3] else ())
+        elif match := re.fullmatch(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", line):
+            fields.setdefault("unspecified", []).append(Unspecified(*match.group(1, 3, 4, 2)))
+        elif match := re.fullmatch("open (.+)", line):
+            fields.setdefault("unspecified", []).extend(SHARED[key] for key in match[1].split())
+        elif fields:
             raise ValueError(f"no item of a row: {paragraph}")
-        yield match.groups()
+        else:
+            fields["summary"] = line
+    if clauses:
+        fields["clauses"] = clauses.values()
+    return {name: value if name == "summary" else tuple(value) for name, value in fields.items()}
 
 
 # --- the types that attributes have in the documents ---------------------------------------------
-#
-# A checker takes a caller's value and returns it in its one form. It raises one of BAD_VALUES if the document's type
-# does not allow the value.
-
-BAD_VALUES = (TypeError, ValueError, OverflowError)
 
 
 class ScaleBias(NamedTuple):
@@ -333,18 +326,6 @@ class ScaleBias(NamedTuple):
 
     Scale: float
     Bias: float
-
-
-def _ints(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str | bytes):
-        raise TypeError
-    return tuple(map(operator.index, value))
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
 
 
 def _float(value: Any) -> float:
@@ -364,32 +345,33 @@ def _float(value: Any) -> float:
 
 
 def _scale_bias(value: Any) -> ScaleBias:
-    if isinstance(value, bytes):
-        raise TypeError
     scale, bias = ScaleBias(**value) if isinstance(value, Mapping) else value
     return ScaleBias(_float(scale), _float(bias))
 
 
 CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "INT": (operator.index, "an INT"),
-    "INTS": (_ints, "INTS: a sequence of integers"),
-    "string": (_string, "a string"),
+    "INTS": (lambda value: tuple(map(operator.index, value)), "INTS: a sequence of integers"),
+    "string": (str, "a string"),
     "FLOAT": (_float, "a FLOAT: a number within the range of float32"),
     "DML_SCALE_BIAS": (
         _scale_bias,
         "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None",
     ),
 }
-"""For each type its checker, and the values that it takes, in words."""
+"""For each type a function that returns a value in its one form, or raises an error; and what it takes, in words.
+
+Only a string is given one.
+"""
 
 
-# --- the questions that rows of several standards share, with halfulp's choices ------------------
+# --- the questions that several rows share, with halfulp's choices -------------------------------
 #
-# N1 to N7 are rules of the numeric contract, which every row follows.
+# N1 to N9 are rules of the numeric contract, which every row follows.
 
 SHARED: dict[str, Unspecified] = {
     question.key: question
-    for question in questions("""
+    for question in read("""
         rounding (N1): How exact a floating result is.
             Choice: The exact real x^y of the operands as stored, rounded once to the output's type, to
             nearest, ties to even; subnormals are kept and overflow gives an infinity (in a type without one,
@@ -414,18 +396,21 @@ SHARED: dict[str, Unspecified] = {
             Choice: The exact product rounded once to the type, to nearest, ties to even.
         prelu-integer-overflow (N5): An integer product that the type does not hold.
             Choice: The product modulo 2^n (it wraps); an unsigned input is never below 0 and is copied.
-    """)
+        differing-sizes: Operands of differing sizes that a stride of 0 would fit together.
+            Choice: An error, as Sizes must be equal; give an array that is broadcast already.
+        negative-base (N9): How far the NaN for a negative base reaches.
+            Choice: It holds for every base below 0, -1 and -infinity included, and an infinite exponent is not
+            integral; -0 is not below 0.
+        scale-bias-rounding (N6): The rounding of x * scale + bias.
+            Choice: One rounding to float32 (a fused multiply-add); the power of that float32 base is rounded once
+            to the output's type.
+        scale-bias-of-integers (N6): ScaleBias with an integer InputTensor.
+            Choice: x * scale + bias with one rounding to float64; its power is truncated toward zero and
+            saturated.
+        exponent-not-float32: An Exponent or a ScaleBias that is not a float32 value.
+            Choice: It is rounded once to float32, to nearest; a finite number that would overflow is an error.
+        prelu-nan (N5): A NaN in the input.
+            Choice: x < 0 decides, not x >= 0: a NaN passes through bit for bit, and so do +0 and -0; a product
+            that is NaN is the canonical quiet NaN.
+    """)["unspecified"]
 }
-"""The questions that rows of several standards share, by key, with halfulp's choices."""
-
-
-def shared(keys: str, own: tuple[Unspecified, ...] = ()) -> tuple[Unspecified, ...]:
-    """Return questions by their keys, which spaces separate: shared ones, and those that a standard has of its own."""
-    known = SHARED | {question.key: question for question in own}
-    return tuple(known[key] for key in keys.split())
-
-
-POW_FLOAT = shared("rounding special-values nan environment")
-POW_ANY = shared("rounding special-values nan integer-overflow integer-base environment")
-PRELU_FLOAT = shared("prelu-zero-and-nan prelu-rounding environment")
-PRELU_ANY = shared("prelu-zero-and-nan prelu-rounding prelu-integer-overflow environment")

@@ -8,28 +8,10 @@ from typing import Any
 import numpy as np
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import (
-    POW_ANY,
-    POW_FLOAT,
-    PRELU_ANY,
-    PRELU_FLOAT,
-    SHARED,
-    Attribute,
-    Example,
-    OpVersion,
-    Unspecified,
-    clauses,
-    later,
-    ports,
-    questions,
-    shared,
-)
+from halfulp.specs.model import SHARED, Attribute, Example, OpVersion, later, read
 from halfulp.specs.tensor import TensorType
 
-_URLS = {
-    "Pow": "https://onnx.ai/onnx/operators/onnx__Pow.html#l-onnx-op-pow-{}",
-    "PRelu": "https://onnx.ai/onnx/operators/onnx__PRelu.html#l-onnx-op-prelu-{}",
-}
+_URL = "https://onnx.ai/onnx/operators/onnx__{}.html#l-onnx-op-{}-{}"
 
 # --- types, in the documents' order --------------------------------------------------------------
 
@@ -52,11 +34,6 @@ _PRELU_SUMMARY = (
     " (Tensor<T>) where the function f(x) = slope * x for x < 0, f(x) = x for x >= 0., is applied to the"
     " data tensor elementwise."
 )
-_HIGHER_RANK = questions("""
-    slope-of-higher-rank: A slope of higher rank than X whose extra dims are 1. Choice: An error: it would
-        enlarge X.
-""")
-
 _PRELU_16_BODY = """\
 <
   domain: "",
@@ -97,8 +74,10 @@ def _shape_example(name: str, shape: tuple[int, ...], axis: int | None = None) -
 # --- the rows ------------------------------------------------------------------------------------
 
 
-def _later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
-    return later(before, version, source=_URLS[before.name].format(version), **changes)
+def _later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
+    return later(
+        before, version, text, source=_URL.format(before.name, before.name.lower(), version), **changes
+    )
 
 
 _POW_1 = OpVersion(
@@ -106,22 +85,18 @@ _POW_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=True,
-    summary=(
-        f"{_POW_SUMMARY} If necessary the right-hand-side argument will be broadcasted to match the shape"
-        " of left-hand-side argument: see attributes broadcast and axis."
-    ),
-    inputs=ports("""
-        X (T): Input tensor of any shape, base of the exponent.
-        Y (T): Input tensor of any shape broadcastable to X shape, the exponent component.
-    """),
-    outputs=ports("Z (T): Output tensor (same size as X)"),
     attributes=(
         Attribute("axis", "INT", "If set, defines the broadcast dimensions."),
         Attribute("broadcast", "INT", "Pass 1 to enable broadcasting.", 0, values=(0, 1)),
     ),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.LEGACY_AXIS,
-    clauses=clauses("""
+    **read(f"""
+        {_POW_SUMMARY} If necessary the right-hand-side argument will be broadcasted to match the shape
+            of left-hand-side argument: see attributes broadcast and axis.
+        input X (T): Input tensor of any shape, base of the exponent.
+        input Y (T): Input tensor of any shape broadcastable to X shape, the exponent component.
+        output Z (T): Output tensor (same size as X)
         C1 Z = X^Y: the function f(x) = x^exponent is applied element by element.
         C2 With broadcast=1, Y has one element (a scalar, or any tensor of a rank up to X's), or its shape is
             a contiguous subset of X's shape. [shape]
@@ -133,18 +108,14 @@ _POW_1 = OpVersion(
         C7 The inputs are X and Y, both required, in this order. [inputs]
         C8 The attributes are axis and broadcast. [unknown attribute]
         C9 Z has X's type and shape. [output]
+        negative-axis: A negative axis. Choice: It counts from the end: -1 is the last dim of X.
+        axis-without-broadcast: axis without broadcast=1. Choice: It is ignored.
+        axis-of-one-element: axis with a Y of one element.
+            Choice: It is ignored: there is no equal shape to place.
+        shapes-without-broadcast: Differing shapes without broadcast=1. Choice: An error.
+        other-broadcast: A broadcast that is neither 0 nor 1. Choice: An error.
+        open rounding special-values nan environment
     """),
-    unspecified=(
-        *questions("""
-            negative-axis: A negative axis. Choice: It counts from the end: -1 is the last dim of X.
-            axis-without-broadcast: axis without broadcast=1. Choice: It is ignored.
-            axis-of-one-element: axis with a Y of one element.
-                Choice: It is ignored: there is no equal shape to place.
-            shapes-without-broadcast: Differing shapes without broadcast=1. Choice: An error.
-            other-broadcast: A broadcast that is neither 0 nor 1. Choice: An error.
-        """),
-        *POW_FLOAT,
-    ),
     examples=(
         _shape_example("a scalar tensor", ()),
         _shape_example("a 1-element tensor", (1, 1)),
@@ -153,41 +124,41 @@ _POW_1 = OpVersion(
         _shape_example("from axis 1", (3, 4), axis=1),
         _shape_example("from axis 0", (2,), axis=0),
     ),
-    source=_URLS["Pow"].format(1),
+    source=_URL.format("Pow", "pow", 1),
     kernel="pow",
 )
 _POW_7 = _later(
     _POW_1,
     "7",
-    summary=f"{_POW_SUMMARY} This operator supports multidirectional (i.e., Numpy-style) broadcasting.",
-    inputs=ports("""
-        X (T): First operand, base of the exponent.
-        Y (T): Second operand, power of the exponent.
-    """),
-    outputs=ports("Z (T): Output tensor."),
+    f"""
+    {_POW_SUMMARY} This operator supports multidirectional (i.e., Numpy-style) broadcasting.
+    input X (T): First operand, base of the exponent.
+    input Y (T): Second operand, power of the exponent.
+    output Z (T): Output tensor.
+    C1 Z = X^Y: the function f(x) = x^exponent is applied element by element.
+    C2 X and Y are broadcast multidirectionally, as in NumPy. [shape]
+    C3 X, Y and Z have the same type, one that T allows. [type T]
+    C4 The inputs are X and Y, both required, in this order. [inputs]
+    C5 There are no attributes. [unknown attribute]
+    C6 Z has X's type and the broadcast shape. [output]
+    open rounding special-values nan environment
+    """,
     attributes=(),
     broadcasting=broadcast.NUMPY,
-    clauses=clauses("""
-        C1 Z = X^Y: the function f(x) = x^exponent is applied element by element.
-        C2 X and Y are broadcast multidirectionally, as in NumPy. [shape]
-        C3 X, Y and Z have the same type, one that T allows. [type T]
-        C4 The inputs are X and Y, both required, in this order. [inputs]
-        C5 There are no attributes. [unknown attribute]
-        C6 Z has X's type and the broadcast shape. [output]
-    """),
-    unspecified=POW_FLOAT,
+    clauses=(),
     examples=(),
 )
 _POW_12 = _later(
     _POW_7,
     "12",
-    inputs=(_POW_7.inputs[0], *ports("Y (T1): Second operand, power of the exponent.")),
-    type_variables={"T": _POW_12_T, "T1": _POW_12_T1},
-    amended="""
-        C3 X and Z have the same type, one that T allows. [type T]
-        C7 Y has a type that T1 allows, whatever X's type is. [type T1]
+    """
+    input X (T): First operand, base of the exponent.
+    input Y (T1): Second operand, power of the exponent.
+    C3 X and Z have the same type, one that T allows. [type T]
+    C7 Y has a type that T1 allows, whatever X's type is. [type T1]
+    open rounding special-values nan integer-overflow integer-base environment
     """,
-    unspecified=POW_ANY,
+    type_variables={"T": _POW_12_T, "T1": _POW_12_T1},
 )
 _POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1})
 _POW_15 = _later(
@@ -209,16 +180,14 @@ _PRELU_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=False,
-    summary=_PRELU_SUMMARY,
-    inputs=ports("""
-        X (T): Input tensor
-        slope (T): Slope tensor. If slope is of size 1, the value is shared across different channels
-    """),
-    outputs=ports("Y (T): Output tensor"),
     attributes=(Attribute("consumed_inputs", "INTS", "legacy optimization attribute."),),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.SHARED_OR_CHANNEL,
-    clauses=clauses("""
+    **read(f"""
+        {_PRELU_SUMMARY}
+        input X (T): Input tensor
+        input slope (T): Slope tensor. If slope is of size 1, the value is shared across different channels
+        output Y (T): Output tensor
         C1 Y = slope * X where X < 0, and X where X >= 0, element by element.
         C2 A slope of size 1 is shared across the channels. [shape]
         C3 X, slope and Y have the same type, one that T allows. [type T]
@@ -226,53 +195,58 @@ _PRELU_1 = OpVersion(
         C5 The only attribute is consumed_inputs, a legacy optimization that changes no result.
             [unknown attribute, attribute consumed_inputs]
         C6 Y has X's type and shape. [output]
+        slope-of-rank-1: A 1-d slope of more than one element.
+            Choice: It holds a value for each channel, dim 1 of X; any other size is an error. An X of
+            rank 1 has no channels.
+        slope-of-rank-2: A slope of rank 2 or more.
+            Choice: It is broadcast unidirectionally to X, as PRelu-7 does it.
+        slope-of-one-element: The rank of a slope of one element. Choice: Any.
+        output-shape: The shape of Y. Choice: X's shape.
+        open prelu-zero-and-nan prelu-rounding environment
     """),
-    unspecified=(
-        *questions("""
-            slope-of-rank-1: A 1-d slope of more than one element.
-                Choice: It holds a value for each channel, dim 1 of X; any other size is an error. An X of
-                rank 1 has no channels.
-            slope-of-rank-2: A slope of rank 2 or more.
-                Choice: It is broadcast unidirectionally to X, as PRelu-7 does it.
-            slope-of-one-element: The rank of a slope of one element. Choice: Any.
-            output-shape: The shape of Y. Choice: X's shape.
-        """),
-        *PRELU_FLOAT,
-    ),
-    source=_URLS["PRelu"].format(1),
+    source=_URL.format("PRelu", "prelu", 1),
     kernel="prelu",
 )
 _PRELU_6 = _later(
     _PRELU_1,
     "6",
+    "C5 There are no attributes. [unknown attribute]",
     attributes=(),
-    amended="C5 There are no attributes. [unknown attribute]",
     shape_inference=True,
 )
 _PRELU_7 = _later(
     _PRELU_6,
     "7",
-    summary=(
-        f"{_PRELU_SUMMARY} This operator supports unidirectional broadcasting (tensor slope should be"
-        " unidirectional broadcastable to input tensor X)."
-    ),
-    inputs=ports("""
-        X (T): Input tensor
-        slope (T): Slope tensor. The shape of slope can be smaller than first input X; if so, its shape must
-            be unidirectional broadcastable to X
-    """),
-    outputs=ports("Y (T): Output tensor (same size as X)"),
+    f"""
+    {_PRELU_SUMMARY} This operator supports unidirectional broadcasting (tensor slope should be
+        unidirectional broadcastable to input tensor X).
+    input X (T): Input tensor
+    input slope (T): Slope tensor. The shape of slope can be smaller than first input X; if so, its shape must
+        be unidirectional broadcastable to X
+    output Y (T): Output tensor (same size as X)
+    C2 slope is unidirectionally broadcast to X: X is never enlarged. [shape]
+    slope-of-higher-rank: A slope of higher rank than X whose extra dims are 1.
+        Choice: An error: it would enlarge X.
+    open prelu-zero-and-nan prelu-rounding environment
+    """,
     broadcasting=broadcast.UNIDIRECTIONAL,
-    amended="C2 slope is unidirectionally broadcast to X: X is never enlarged. [shape]",
-    unspecified=(*_HIGHER_RANK, *PRELU_FLOAT),
 )
-_PRELU_9 = _later(_PRELU_7, "9", type_variables={"T": _PRELU_9_T}, unspecified=(*_HIGHER_RANK, *PRELU_ANY))
+_PRELU_9 = _later(
+    _PRELU_7,
+    "9",
+    """
+    slope-of-higher-rank: A slope of higher rank than X whose extra dims are 1.
+        Choice: An error: it would enlarge X.
+    open prelu-zero-and-nan prelu-rounding prelu-integer-overflow environment
+    """,
+    type_variables={"T": _PRELU_9_T},
+)
 _PRELU_16 = _later(
     _PRELU_9,
     "16",
+    "C7 The operator is a function: its body says the same as its definition.",
     function=True,
     type_variables={"T": _PRELU_16_T},
-    amended="C7 The operator is a function: its body says the same as its definition.",
     body=_PRELU_16_BODY,
 )
 
@@ -282,16 +256,14 @@ ROWS = (*(_POW_1, _POW_7, _POW_12, _POW_13, _POW_15), *(_PRELU_1, _PRELU_6, _PRE
 
 SONNX_POW_15 = OpVersion(
     id="sonnx.Pow-15",
-    summary="Operator Pow computes the element-wise power between input tensors A and B.",
-    inputs=ports("""
-        A (T): Base of the power operation.
-        B (T): Exponent of the power operation.
-    """),
-    outputs=ports("C (T): Result of the element-wise power of A to B."),
     attributes=(),
     type_variables={"T": ("float16", "float32", "float64", "int32", "int64")},
     broadcasting=broadcast.NONE,
-    clauses=clauses("""
+    **read(f"""
+        Operator Pow computes the element-wise power between input tensors A and B.
+        input A (T): Base of the power operation.
+        input B (T): Exponent of the power operation.
+        output C (T): Result of the element-wise power of A to B.
         C1 A, B and C have the same shape. [equal shapes, shape]
         C2 A, B and C have the same type, one that T allows. [type T]
         C3 The elements of an integer B are >= 0; halfulp checks no values.
@@ -299,25 +271,15 @@ SONNX_POW_15 = OpVersion(
         C5 The inputs are A and B, both required, in this order. [inputs]
         C6 There are no attributes. [unknown attribute]
         C7 C has A's type and shape. [output]
+        open rounding
+        draft-special-values (N1): Special values for which the draft's table contradicts IEEE 754, which it
+            refers to: 1^NaN, abs(A) <= 1 to an infinite B, and odd powers of -0 and -infinity.
+            Choice: {SHARED["special-values"].choice}
+        open nan integer-overflow
+        negative-exponent (N4): An integer exponent below 0, against C3.
+            Choice: {SHARED["integer-base"].choice}
+        open environment
     """),
-    unspecified=(
-        *shared("rounding"),
-        Unspecified(
-            "draft-special-values",
-            "Special values for which the draft's table contradicts IEEE 754, which it refers to: 1^NaN,"
-            " abs(A) <= 1 to an infinite B, and odd powers of -0 and -infinity.",
-            SHARED["special-values"].choice,
-            "N1",
-        ),
-        *shared("nan integer-overflow"),
-        Unspecified(
-            "negative-exponent",
-            "An integer exponent below 0, against C3.",
-            SHARED["integer-base"].choice,
-            "N4",
-        ),
-        *shared("environment"),
-    ),
     source=(
         "https://github.com/onnx/working-groups/blob/247d3de1a4bfc99e167f1145c8366cbba5f085f7"
         "/safety-related-profile/sonnx/ops/spec/informal/pow/pow.md"

@@ -1,7 +1,7 @@
 """The rows of OpenVINO: Power-1 and PReLU-1."""
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import POW_ANY, PRELU_FLOAT, Attribute, Example, OpVersion, clauses, ports, questions
+from halfulp.specs.model import Attribute, Example, OpVersion, read
 from halfulp.specs.tensor import TensorType
 from halfulp.types import FLOATS, TYPES
 
@@ -15,18 +15,6 @@ def _f32(*shape: int) -> TensorType:
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        summary=(
-            "Power performs element-wise power operation with two given tensors applying broadcasting"
-            " rule specified in the auto_broadcast attribute."
-        ),
-        inputs=ports("""
-            a (T): A tensor of type T and arbitrary shape. Required.
-            b (T): A tensor of type T and arbitrary shape. Required.
-        """),
-        outputs=ports("""
-            o (T): The result of element-wise power operation. A tensor of type T with shape equal to
-                broadcasted shape of two inputs.
-        """),
         attributes=(
             Attribute(
                 "auto_broadcast",
@@ -38,7 +26,13 @@ ROWS = (
         ),
         type_variables={"T": tuple(TYPES)},
         broadcasting=broadcast.AUTO,
-        clauses=clauses("""
+        **read("""
+            Power performs element-wise power operation with two given tensors applying broadcasting rule
+                specified in the auto_broadcast attribute.
+            input a (T): A tensor of type T and arbitrary shape. Required.
+            input b (T): A tensor of type T and arbitrary shape. Required.
+            output o (T): The result of element-wise power operation. A tensor of type T with shape equal to
+                broadcasted shape of two inputs.
             C1 o_i = a_i^b_i, element by element.
             C2 With auto_broadcast=numpy, NumPy's broadcasting rules apply. [shape]
             C3 With auto_broadcast=none, all input shapes match. [equal shapes]
@@ -47,17 +41,13 @@ ROWS = (
             C6 The only attribute is auto_broadcast, a string, none or numpy; the default is numpy.
                 [unknown attribute, attribute auto_broadcast]
             C7 o has type T and the broadcast shape of the two inputs. [output]
+            other-auto-broadcast: Other values of auto_broadcast that OpenVINO knows.
+                Choice: explicit is an older word for none; pdpd is refused.
+            supported-types: Which types are numeric.
+                Choice: Every type of the type table: floating types of 4 to 64 bits, and signed and unsigned
+                integers of 4 to 64 bits.
+            open rounding special-values nan integer-overflow integer-base environment
         """),
-        unspecified=(
-            *questions("""
-                other-auto-broadcast: Other values of auto_broadcast that OpenVINO knows.
-                    Choice: explicit is an older word for none; pdpd is refused.
-                supported-types: Which types are numeric.
-                    Choice: Every type of the type table: floating types of 4 to 64 bits, and signed and
-                    unsigned integers of 4 to 64 bits.
-            """),
-            *POW_ANY,
-        ),
         examples=(
             Example(
                 "no broadcasting", (_f32(256, 56), _f32(256, 56)), _f32(256, 56), {"auto_broadcast": "none"}
@@ -74,39 +64,30 @@ ROWS = (
     ),
     OpVersion(
         id="openvino.PReLU-1",
-        summary="Parametric rectified linear unit element-wise activation function.",
-        inputs=ports("""
-            data (T): A tensor of type T and arbitrary shape. Required.
-            slope (T): A tensor of type T and rank greater or equal to 1. Tensor with negative slope values.
-                Required.
-        """),
-        outputs=ports("""
-            output (T): The result of element-wise PReLU operation. A tensor of type T and the same shape as
-                data input tensor.
-        """),
         attributes=(),
         type_variables={"T": FLOATS},
         broadcasting=broadcast.CHANNEL_OR_NUMPY,
-        clauses=clauses("""
+        **read("""
+            Parametric rectified linear unit element-wise activation function.
+            input data (T): A tensor of type T and arbitrary shape. Required.
+            input slope (T): A tensor of type T and rank greater or equal to 1. Tensor with negative slope values.
+                Required.
+            output output (T): The result of element-wise PReLU operation. A tensor of type T and the same shape
+                as data input tensor.
             C1 The output is data where data >= 0, and slope * data where data < 0.
-            C2 A slope of rank 1 whose dim equals the second dim of data, the channels, is applied per
-                channel; any other slope is broadcast by NumPy's rules, and the output keeps data's shape.
-                [shape]
+            C2 A slope of rank 1 whose dim equals the second dim of data, the channels, is applied per channel;
+                any other slope is broadcast by NumPy's rules, and the output keeps data's shape. [shape]
             C3 data, slope and the output have the same floating type T. [type T]
             C4 The inputs are data and slope, both required, in this order. [inputs]
             C5 There are no attributes. [unknown attribute]
             C6 The output has data's type and shape. [output]
             C7 slope has rank 1 or more. [rank]
+            slope-of-higher-rank: A slope of higher rank than data whose extra dims are 1.
+                Choice: An error: the output would not have data's shape.
+            supported-types: Which floating types are supported.
+                Choice: Every floating type of the type table, 4 to 64 bits.
+            open prelu-zero-and-nan prelu-rounding environment
         """),
-        unspecified=(
-            *questions("""
-                slope-of-higher-rank: A slope of higher rank than data whose extra dims are 1.
-                    Choice: An error: the output would not have data's shape.
-                supported-types: Which floating types are supported.
-                    Choice: Every floating type of the type table, 4 to 64 bits.
-            """),
-            *PRELU_FLOAT,
-        ),
         examples=(
             Example("1D input tensor data", (_f32(128), _f32(1)), _f32(128)),
             Example("2D input tensor data", (_f32(20, 128), _f32(128)), _f32(20, 128)),
