@@ -59,44 +59,27 @@ class Result(NamedTuple):
         return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
 
-class Fault(NamedTuple):
-    """A finding that is the runtime's fault: a case, or bits that are not reproducible."""
-
-    part: Part
-    case: str  # the id of the case that shows it
-    finding: str  # one of FINDINGS
-    grade: str
-
-    def counts(self, least: str) -> bool:
-        """Tell whether it is not allowed, and as grave as a grade."""
-        return not self.part["allowed"] and at_least(self.grade, least)
-
-    def is_within(self, bound: str) -> bool:
-        """Tell whether it is within a bound: a grade, a number of representable values, or empty for none."""
-        if not bound or bound in GRADES:
-            return not bound or at_least(bound, self.grade)
-        part = self.part
-        return part["special"] == 0 and part["max_ulp"] is not None and part["max_ulp"] <= float(bound)
+FINDINGS = (*FAULTS, "differs")  # what is the runtime's fault: verdicts, and bits that are not reproducible
 
 
-def all_faults(document: Document) -> Iterator[Fault]:
-    """Yield the findings that are the runtime's fault, also the allowed ones."""
-    for case in document["cases"]:
-        if case["verdict"] in FAULTS:
-            yield Fault(case, case["id"], case["verdict"], case["grade"])
-    for part in document["reproducibility"]:
-        if part["verdict"] == "differs":
-            yield Fault(part, (part["example"] or {}).get("case", ""), "differs", "reproducibility")
+def all_faults(document: Document) -> list[Part]:
+    """Return the parts, cases and repetitions, that are the runtime's fault, also the allowed ones."""
+    parts = document["cases"] + document["reproducibility"]
+    return [part for part in parts if part["verdict"] in FINDINGS]
+
+
+def grade_of(fault: Part) -> str:
+    """Return the grade of a fault."""
+    return str(fault.get("grade", "reproducibility"))
 
 
 def faults(document: Document, least: str = "support") -> int:
     """Return the number of findings that are the runtime's fault, not allowed, and as grave as a grade."""
-    return sum(fault.counts(least) for fault in all_faults(document))
+    return sum(not fault["allowed"] and at_least(grade_of(fault), least) for fault in all_faults(document))
 
 
 # --- known findings -------------------------------------------------------------------------------
 
-FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST_LIST = 1 << 24
 
 
@@ -122,10 +105,18 @@ class Entry(NamedTuple):
         words = (word.partition("<=") for word in self.verdicts)
         return [bound for verdict, _, bound in words if verdict == finding]
 
-    def allows(self, target: str, fault: Fault) -> bool:
+    def allows(self, target: str, fault: Part) -> bool:
         """Tell whether it allows a finding about this target."""
-        is_about = self.covers(target, fault.case)
-        return is_about and any(map(fault.is_within, self.bounds(fault.finding)))
+        if not self.covers(target, fault.get("id") or fault["example"]["case"]):
+            return False
+        return any(_is_within(fault, bound) for bound in self.bounds(fault["verdict"]))
+
+
+def _is_within(fault: Part, bound: str) -> bool:
+    """Tell whether a fault is within a bound: a grade, a number of representable values, or empty for none."""
+    if not bound or bound in GRADES:
+        return not bound or at_least(bound, grade_of(fault))
+    return fault["special"] == 0 and fault["max_ulp"] is not None and fault["max_ulp"] <= float(bound)
 
 
 def stale(allowed: Iterable[Entry], target: str, results: Iterable[Result]) -> list[Entry]:
@@ -224,8 +215,7 @@ def document(target: Part, run: Part, results: Iterable[Result], allowed: Sequen
     ordered = sorted(results, key=lambda result: result.place)
     for result in ordered:
         case = result.entry
-        fault = Fault(case, case["id"], case["verdict"], case["grade"])
-        case["allowed"] = any(entry.allows(target["name"], fault) for entry in allowed)
+        case["allowed"] = any(entry.allows(target["name"], case) for entry in allowed)
     parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
     for _, group in groupby(ordered, key=lambda result: result.place[0]):
         members = list(group)
@@ -279,16 +269,14 @@ def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry
     """Yield for each aspect that was tried whether the bits depend on it."""
     for aspect in ASPECTS:
         if tried := [result for result in results if result.aspect == aspect]:
-            differing = [result for result in tried if result.same is False]
-            same = "same" if any(result.same for result in tried) else "not tested"
-            found = [Fault({}, result.entry["id"], "differs", "reproducibility") for result in differing]
-            yield {
-                "aspect": aspect,
-                "verdict": "differs" if differing else same,
-                "example": differing[0].example if differing else None,
-                "allowed": bool(found)
-                and all(any(e.allows(target, fault) for e in allowed) for fault in found),
-            }
+            verdict = "same" if any(result.same for result in tried) else "not tested"
+            part: Part = {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
+            if found := [
+                part | {"verdict": "differs", "example": r.example} for r in tried if r.same is False
+            ]:
+                is_allowed = all(any(e.allows(target, fault) for e in allowed) for fault in found)
+                part = found[0] | {"allowed": is_allowed}
+            yield part
 
 
 # --- from a document to text ------------------------------------------------------------------

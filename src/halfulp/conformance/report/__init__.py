@@ -16,8 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Document, Entry, Fault, Part, all_faults, faults, order, type_order
-from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, gravity
+from halfulp.conformance.document import (
+    Document,
+    Entry,
+    Part,
+    all_faults,
+    faults,
+    grade_of,
+    order,
+    type_order,
+)
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, gravity
 from halfulp.errors import printable
 
 _MOST_LINES = 20
@@ -261,7 +270,7 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     """Return the closing line, and its style."""
-    counting = [fault for fault in all_faults(document) if fault.counts("support")]
+    counting = [fault for fault in all_faults(document) if not fault["allowed"]]
     count, allowed = len(counting), document["summary"]["allowed"]
     if not count:
         but_allowed = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
@@ -272,7 +281,7 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     if fails_alike and document["summary"]["cases"] > 1:
         why = printable(str(*messages))
         return f"every case fails alike ({why}): is the target or its command right?", "bold"
-    grade = max((fault.grade for fault in counting), key=gravity)
+    grade = max(map(grade_of, counting), key=gravity)
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'}"
     lesser = count - faults(document, least)
     parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
@@ -298,7 +307,7 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
         for row in document["rows"]:
             tests[row["operator"], ",".join(row["types"])] = ([], [])
         for fault in all_faults(document):
-            key = fault.part["operator"], ",".join(fault.part["types"])
+            key = fault["operator"], ",".join(fault["types"])
             failing, others = tests.setdefault(key, ([], []))
             counts, text = _told(name, fault, least, allowed)
             (failing if counts else others).append(text)
@@ -317,15 +326,15 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _told(target: str, fault: Fault, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
+def _told(target: str, fault: Part, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
     """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
-    aspect = fault.part.get("aspect")
-    what = f"the bits depend on {aspect}" if aspect else f"{fault.finding}: {fault.case}"
-    reason = "" if fault.counts(least) else f"{fault.grade} is less grave than {least}; "
-    if fault.part["allowed"]:
+    is_case, grade = "id" in fault, grade_of(fault)
+    what = f"{fault['verdict']}: {fault['id']}" if is_case else f"the bits depend on {fault['aspect']}"
+    reason = "" if at_least(grade, least) else f"{grade} is less grave than {least}; "
+    if fault["allowed"]:
         reasons = (entry.reason for entry in allowed if entry.allows(target, fault))
         reason = f"allowed: {next(reasons, '')}; "
-    return not reason, f"{reason}{what}: {gist(fault.part)}"
+    return not reason, f"{reason}{what}: {gist(fault)}"
 
 
 def _some_lines(texts: Sequence[str]) -> str:
