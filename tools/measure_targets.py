@@ -40,7 +40,6 @@ from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import Document, Result
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
-from halfulp.conformance.targets.models import Prepared
 from halfulp.conversion.float32 import HALVES
 from halfulp.measured import SCHEMA, SILENT, Group, example_of, kind_of_slope, one_line, row_of
 from halfulp.types import TYPES
@@ -354,7 +353,7 @@ def _differing(
             f"""<ir_version: 8, opset_import: ["": 16]> g ({declared}) => ({row.onnx}[1000] z) {{ {nodes} }}"""
         )
         try:
-            (z,) = target.run(Prepared(model, inputs))
+            (z,) = target.run(model, inputs)
         except Exception:  # the runtime does not support the type
             continue
         right = exact(*inputs.values())

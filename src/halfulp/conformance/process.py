@@ -293,7 +293,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
     except Exception as error:
         return {"kind": "fault", "message": f"{type(error).__name__}: {first_line(error)}"}, b""
     try:
-        return packed(target.run(prepared))
+        return packed(target.run(*prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
     except Exception as error:

@@ -31,14 +31,14 @@ from halfulp.types import TYPES
 class Target:
     """A runtime that is loaded in this process.
 
-    ``run`` returns the outputs of what ``prepare`` made of a case, as NumPy arrays of their own types. By any exception
-    it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of ``prepare`` is a
-    fault of halfulp.
+    ``run`` returns the outputs, as NumPy arrays of their own types, for the arguments that ``prepare`` made of a case.
+    By any exception it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of
+    ``prepare`` is a fault of halfulp.
     """
 
-    run: Callable[[Any], list[Any]]
+    run: Callable[..., list[Any]]
+    prepare: Callable[[Case], tuple[Any, ...]] = lambda case: (case,)
     versions: Mapping[str, str] = field(default_factory=dict)  # that the runtime tells itself
-    prepare: Callable[[Case], Any] = lambda case: case
 
 
 class NotOfferedError(Exception):

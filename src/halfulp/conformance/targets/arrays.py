@@ -47,7 +47,7 @@ def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[s
             return [to_numpy(xp.where(x < 0, x * y, x))]
         return [to_numpy(xp.asarray(x ** _written(case, y)).astype(x.dtype))]
 
-    return Target(run, versions)
+    return Target(run, versions=versions)
 
 
 def numpy(threads: int, argument: str) -> Target:
@@ -176,7 +176,7 @@ def library(pow: _Function, prelu: _Function | None = None, versions: Mapping[st
         function: Any = prelu if _is_prelu(case) else pow
         return [np.asarray(offered(function, *case.inputs))]
 
-    return Target(run, versions)
+    return Target(run, versions=versions)
 
 
 def symbol(threads: int, argument: str) -> Target:
