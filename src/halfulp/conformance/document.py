@@ -121,14 +121,14 @@ def _is_within(fault: Part, bound: str) -> bool:
 
 def stale(allowed: Iterable[Entry], target: str, results: Iterable[Result]) -> list[Entry]:
     """Return the entries about no finding, though they cover one of these cases that ran."""
-    found = {result.entry["id"]: (result.entry["verdict"], result.same) for result in results}
+    found = {
+        result.entry["id"]: [result.entry["verdict"], *["differs"] * (result.same is False)]
+        for result in results
+    }
 
     def is_stale(entry: Entry) -> bool:
         about = [found[id] for id in found if entry.covers(target, id)]
-        is_about = (
-            entry.bounds(verdict) or (same is False and entry.bounds("differs")) for verdict, same in about
-        )
-        return bool(about) and not any(is_about)
+        return bool(about) and not any(map(entry.bounds, chain.from_iterable(about)))
 
     return list(filter(is_stale, allowed))
 

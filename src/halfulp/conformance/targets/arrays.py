@@ -98,25 +98,20 @@ def jax(threads: int, argument: str) -> Target:
     jax.numpy.ones(1).block_until_ready()  # all that a device needs is loaded
 
     def compute(x: Any, y: Any, is_prelu: bool) -> Any:
+        x = jax.numpy.asarray(x)
         return jax.numpy.where(x < 0, x * y, x) if is_prelu else jax.numpy.power(x, y).astype(x.dtype)
 
-    compiled = jax.jit(compute, static_argnums=(2,))
+    # One compilation serves all cases without constants of these types and shapes.
+    compiled = jax.jit(compute, static_argnames="is_prelu")
 
     def run(case: Case) -> list[Array]:
-        constants = case.constants
-        operands: list[Any] = [*case.inputs]
+        operands = dict(zip("xy", case.inputs, strict=True))
+        held: dict[str, Any] = {"xy"[place]: case.inputs[place] for place in case.constants}
         if (number := _written(case)) is not None:
-            constants, operands[1] = constants | {1}, number
-        if not constants:
-            # One compilation serves all cases of these types and shapes.
-            return [np.asarray(compiled(*operands, _is_prelu(case)))]
-
-        def function(*fed: Any) -> Any:
-            values = iter(fed)
-            x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
-            return compute(jax.numpy.asarray(x), y, _is_prelu(case))
-
-        return [np.asarray(jax.jit(function)(*(operands[i] for i in (0, 1) if i not in constants)))]
+            held["y"] = number
+        fed = {name: operand for name, operand in operands.items() if name not in held}
+        called = jax.jit(partial(compute, **held), static_argnames="is_prelu") if held else compiled
+        return [np.asarray(called(**fed, is_prelu=_is_prelu(case)))]
 
     return Target(run)
 
