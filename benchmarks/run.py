@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from halfulp.benchmark.comparison import table
+from halfulp.cli.shared import print_rows
 from halfulp.installed import versions
 from side_by_side import bars, chart, page
 from side_by_side.line import Line, of_runs, read_csv, write_csv
@@ -67,11 +67,14 @@ def usable(row: Row) -> Row:
 
 
 def show(lines: Sequence[Line], console: Console) -> None:
-    """Print the page."""
-    for group, cells in page.measurements(lines):
-        console.print(table(group, ("", *page.COLUMNS), cells))
+    """Print the page, without empty columns. A semicolon starts a new line in a cell."""
     found = [outcome for outcome in bars.outcomes(lines) if outcome.ratio is not None]
-    console.print(table("bars", page.BAR_COLUMNS, page.bars(found)))
+    tables = [(group, ("", *page.COLUMNS), cells) for group, cells in page.measurements(lines)]
+    for title, headers, cells in (*tables, ("bars", page.BAR_COLUMNS, page.bars(found))):
+        columns = [column for column in zip(headers, *cells, strict=True) if any(column[1:])]
+        shown, *rest = zip(*columns, strict=True) if columns else [headers]
+        console.print(title)
+        print_rows(console, shown, [[cell.replace("; ", "\n") for cell in row] for row in rest], ())
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from typer.testing import CliRunner
 
 from halfulp import running
 from halfulp.cli import app
-from halfulp.cli.inputs import fed, parted
+from halfulp.cli.shared import fed, parted
 from halfulp.conversion import verify
 from halfulp.conversion.editor import Change
 from halfulp.conversion.verify import Feed

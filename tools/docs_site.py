@@ -55,7 +55,7 @@ The public functions and classes of halfulp. `import halfulp as hu` loads neithe
 ::: halfulp.operators.Operator
     options: { members: [__call__, infer, plan, function_body], inherited_members: true }
 
-::: halfulp.specs.tensor.TensorType
+::: halfulp.types.TensorType
 
 ::: halfulp.running.run
 

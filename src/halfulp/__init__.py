@@ -46,34 +46,11 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = [
-    "AuditReport",
-    "CheckReport",
-    "Conversion",
-    "HalfulpError",
-    "HalfulpWarning",
-    "ModelError",
-    "Operator",
-    "Repair",
-    "SpecError",
-    "TensorType",
-    "UnsupportedError",
-    "__version__",
-    "audit",
-    "check",
-    "convert",
-    "float_power",
-    "get_include",
-    "get_library",
-    "op",
-    "ops",
-    "pow",
-    "power",
-    "prelu",
-    "repair",
-    "run",
-]
-
+__all__ = ["Operator", "TensorType", "float_power", "op", "ops", "pow", "power", "prelu"]
+__all__ += ["audit", "check", "convert", "repair", "run"]
+__all__ += ["AuditReport", "CheckReport", "Conversion", "Repair"]
+__all__ += ["HalfulpError", "HalfulpWarning", "ModelError", "SpecError", "UnsupportedError"]
+__all__ += ["__version__", "get_include", "get_library"]
 
 # The verbs that read models need the onnx package, which is not imported before one of them is asked for.
 _LAZY = {
@@ -109,18 +86,14 @@ def __getattr__(name: str) -> Any:
 
         value = version("halfulp")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
+        from difflib import get_close_matches
+
+        likely = {"leaky_relu": ["prelu"], "load": ["run"], "fix": ["repair"], "verify": ["check"]}.get(name)
+        likely = likely or get_close_matches(name.strip("_").lower(), __all__, n=1)
+        meant = f". Did you mean: {likely[0]!r}?" if likely and not name.startswith("__") else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
     globals()[name] = value  # Python looks there first
     return value
-
-
-def _meant(name: str) -> str:
-    """Return a question for a name that is not there, if one that is there is like it."""
-    from difflib import get_close_matches
-
-    likely = {"leaky_relu": ["prelu"], "load": ["run"], "fix": ["repair"], "verify": ["check"]}.get(name)
-    likely = likely or get_close_matches(name.strip("_").lower(), __all__, n=1)
-    return f". Did you mean: {likely[0]!r}?" if likely and not name.startswith("__") else ""
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
-from halfulp.types import TYPES, to_odd
 
 Array = NDArray[Any]
 Number = int | float
@@ -59,8 +58,8 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     result = _of_frames(ufunc, x, y) if out is None else None
     if result is not None:
         return result
-    for frame in filter(is_frame, (x, y)):
-        check_frame(frame)
+    check_frame(x)
+    check_frame(y)
     overriding = _overriding((x, y, out))
     keywords = {} if out is None else {"out": (out,)}
     for operand in overriding:
@@ -127,18 +126,17 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
         if isinstance(key, int):
             parts.append(ufunc(x.iloc[:, key], y.iloc[:, key]).rename(key))
         else:
-            base, exponent = (np.asarray(a if len(groups) == 1 else a.iloc[:, places]) for a in (x, y))
-            parts.append(x._constructor(ufunc(base, exponent), index=x.index, columns=places, copy=False))
-    result = (
-        sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)
-    )  # in the order of the places
+            chosen = slice(None) if len(groups) == 1 else places  # a slice takes no copy
+            powers = ufunc(np.asarray(x.iloc[:, chosen]), np.asarray(y.iloc[:, chosen]))
+            parts.append(x._constructor(powers, index=x.index, columns=places, copy=False))
+    result = sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)  # by their places
     result.columns = x.columns
     return result.__finalize__(x)
 
 
-def check_frame(frame: Any) -> None:
+def check_frame(operand: Any) -> None:
     """Refuse a pandas DataFrame with columns of several types, which pandas would convert to one."""
-    types = sorted({str(dtype) for dtype in frame.dtypes})
+    types = sorted({str(dtype) for dtype in operand.dtypes}) if is_frame(operand) else []
     if len(types) > 1:
         raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
 
@@ -258,13 +256,9 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
         return chosen.__array_wrap__(result, (np.power, operands, 0), False)
     if out is not None:
         return out
-    for operand in filter(is_foreign, operands):
-        return to_foreign(operand, result)
-    return result[()] if result.ndim == 0 else result
-
-
-def to_foreign(like: Any, result: Array) -> Any:
-    """Return the result as an array of another library, or unchanged if that would change its type."""
+    like = next(filter(is_foreign, operands), None)
+    if like is None:
+        return result[()] if result.ndim == 0 else result
     if hasattr(type(like), "__array_namespace__"):
         namespace = like.__array_namespace__()
     else:
@@ -289,12 +283,13 @@ def as_array(operand: Any) -> Array:
     """Return an operand as a plain ndarray, without a copy if it is an array, or refuse it."""
     if type(operand) is np.ndarray:
         return operand
+    name = type(operand).__name__
+    kind = f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
     if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
-        raise HalfulpError(f"{_kind(operand)}: it is not dense; pass x.todense()")
-    if is_frame(operand):
-        check_frame(operand)
+        raise HalfulpError(f"{kind}: it is not dense; pass x.todense()")
+    check_frame(operand)
     if _has_missing_values(operand):
-        raise HalfulpError(f"{_kind(operand)}: it has missing values (pandas.NA); pass x.fillna(value)")
+        raise HalfulpError(f"{kind}: it has missing values (pandas.NA); pass x.fillna(value)")
     try:
         array = from_foreign(operand) if is_foreign(operand) else np.asanyarray(operand)
     except HalfulpError:
@@ -343,11 +338,6 @@ def _not_numbers_of_objects(operand: Array) -> str:
     return f"an array of {what} (the first: {repr(first)[:80]}); convert it, for instance by .astype(float)"
 
 
-def _kind(operand: Any) -> str:
-    name = type(operand).__name__
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
 def _has_missing_values(operand: Any) -> bool:
     """Whether pandas.NA, which NumPy would convert to NaN, is an element of a pandas object or a wrapper of one."""
     pandas = sys.modules.get("pandas")
@@ -394,49 +384,3 @@ def exponent_array(number: Number) -> Array:
     if number > 0:
         return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
     return np.array(-(2**63) + number % 2, np.int64)
-
-
-def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array | None:
-    """Return a Python number as a 0-d array of a type; None if it does not fit.
-
-    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
-    """
-    row = TYPES.get(dtype.name)
-    if row is None:
-        return np.array(number)  # the clause on types refuses the other operand
-    if row.kind != "float":
-        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
-        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
-            return None
-        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
-    with np.errstate(all="ignore"):
-        try:
-            value = np.float64(number)
-        except OverflowError:
-            return None
-        # Every step but the last rounds to odd, so that the result is as if rounded once.
-        if dtype != np.float64:
-            value = to_odd(value, number)
-        # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
-        if row.dtype.isbuiltin != 1:
-            value = to_odd(np.float32(value), value)
-        converted = np.array(value).astype(dtype)
-        same = converted.astype(np.float64).item() == number or number != number
-    return converted if same or not exactly else None
-
-
-def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
-    """Whether results can be written to ``out`` element by element while an operand is read.
-
-    They can if the two share no memory, or are the same elements in the same order.
-    """
-    if not np.may_share_memory(out, operand):
-        return True
-    places = [(a.__array_interface__["data"][0], a.shape, a.strides, a.itemsize) for a in (out, operand)]
-    if places[0] == places[1]:
-        return True
-    try:
-        # NumPy's stubs know only the two named bounds on the work.
-        return not np.shares_memory(out, operand, max_work=1000)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return False

@@ -76,15 +76,14 @@ def in_shell(file: object) -> str:
 
 def command(file: str, verb: str, **options: str | int) -> str:
     """Return the command of a verb on a file, with an output of another name; without a file, the call in Python."""
-    words = [option(file, **{name: value}) for name, value in options.items()]
+    words = [option(file, *item) for item in options.items()]
     if file.startswith("<"):
         return f"hu.{verb}({', '.join(['model', *words])})"
     return " ".join([f"halfulp {verb} {in_shell(file)} {output_of(verb, file)}", *words])
 
 
-def option(file: str, **options: str | int) -> str:
+def option(file: str, name: str, value: str | int) -> str:
     """Return an option in the command of a verb on a file; without a file, the keyword in Python."""
-    ((name, value),) = options.items()
     if file.startswith("<"):
         return f"{name}={json.dumps(value) if isinstance(value, str) else value}"
     return f"--{name}" if value is True else f"--{name} {shlex.quote(str(value))}"
@@ -150,10 +149,9 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
 
 def _text(value: object) -> str:
     try:
-        text = str(value)
+        return printable(str(value), _LONGEST)
     except ValueError:  # Python does not print integers of thousands of digits
         return "a number of thousands of digits"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 class HalfulpError(ValueError):

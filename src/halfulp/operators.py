@@ -4,9 +4,10 @@ A call checks its operands against the row. The resulting plan is cached by type
 The call then views the operands as in the plan and passes them to the core.
 """
 
+import decimal
 import math
 from collections.abc import Callable, Container, Hashable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, cached_property, lru_cache, update_wrapper
 from types import SimpleNamespace
 from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
@@ -16,35 +17,20 @@ from numpy import asarray, generic, ndarray  # looking them up in the module wou
 from numpy.typing import NDArray
 
 import halfulp._core as _core
-from halfulp._integers import as_float64, check_powers, corrections
-from halfulp._interop import (
-    Array,
-    Number,
-    Ufunc,
-    as_array,
-    exponent_array,
-    hidden_elements,
-    is_masked,
-    is_number,
-    is_on_cuda,
-    is_safe_to_overwrite,
-    like_operands,
-    not_numbers,
-    number_as,
-    overriding_result,
-    without_mask,
-)
+import halfulp._interop as _interop
+from halfulp._interop import Array, Number, Ufunc, as_array, exponent_array, is_number
 from halfulp.errors import HalfulpError, SpecError, format_error
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
-from halfulp.specs.tensor import TensorType, tensor_type
-from halfulp.types import INTEGERS, TYPES
+from halfulp.types import INTEGERS, TYPES, TensorType, integer_range, tensor_type, to_odd, type_name
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)
 for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for the same C types
     _core.register_type(np.dtype(_alias).num, np.dtype(_alias).name)
 
+_FLOAT64 = np.dtype(np.float64)
+_MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and -1 overflows 64 bits
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -180,13 +166,10 @@ def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _FLOAT64 if is_float_beside_integers else dtype
 
 
-_FLOAT64 = np.dtype(np.float64)
-
-
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
-    """Return a Python number as a read-only 0-d array of a type, in any floating-point environment.
+    """Return a Python number as a read-only 0-d array of a type; None if it does not fit. It is kept for later calls.
 
-    It is cached for the next call. None if the number does not fit, see ``halfulp._interop.number_as``.
+    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
     """
     # The key must distinguish -0.0 from 0.0, because they are equal.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
@@ -194,10 +177,30 @@ def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False)
 
 @lru_cache(maxsize=1024, typed=True)
 def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: bool) -> Array | None:
-    with _core.DefaultEnvironment():
-        array = number_as(number, dtype, exactly=exactly)
-    if array is not None:
-        array.flags.writeable = False
+    row = TYPES.get(dtype.name)
+    with _core.DefaultEnvironment(), np.errstate(all="ignore"):
+        if row is None:
+            array = np.array(number)  # the clause on types refuses the other operand
+        elif row.kind != "float":
+            least, largest = integer_range(row.name)
+            if number % 1 != 0 or not least <= number <= largest:  # infinity % 1 is NaN
+                return None
+            array = np.array(int(number), np.int64 if least else np.uint64).astype(dtype)
+        else:
+            try:
+                value = np.float64(number)
+            except OverflowError:
+                return None
+            # Every step but the last rounds to odd, so that the result is as if rounded once.
+            if dtype != _FLOAT64:
+                value = to_odd(value, number)
+            # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
+            if row.dtype.isbuiltin != 1:
+                value = to_odd(np.float32(value), value)
+            array = np.array(value).astype(dtype)
+            if exactly and number == number and array.astype(np.float64).item() != number:
+                return None
+    array.flags.writeable = False
     return array
 
 
@@ -231,11 +234,9 @@ def _uncited(error: SpecError, hint: str | None = None) -> SpecError:
     return plain
 
 
-def _operator(row: OpVersion, kind: type[Operator] = Operator, **changes: Any) -> Operator:
-    return kind(**{field.name: getattr(row, field.name) for field in fields(row) if field.init} | changes)
-
-
-_kept_operator = cache(_operator)
+@cache
+def _operator(row: OpVersion, kind: type[Operator] = Operator) -> Operator:
+    return kind(**{field.name: getattr(row, field.name) for field in fields(row) if field.init})
 
 
 @lru_cache(maxsize=4096)
@@ -247,21 +248,21 @@ def _compute(
     row: Operator, plan: Plan, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
 ) -> Array:
     output, kernel = plan.output, _KERNELS[row.kernel]
+    if out is not None:
+        if not isinstance(out, ndarray):
+            raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
+        if _interop.is_masked(out):
+            message = "out must not have masked elements"
+            raise row.error("output", message, expected=output, got="a masked array")
+        target = np.asarray(out)
+        row.check_output(output, target, target.flags.writeable)
+        if _core.apply(kernel, x, y, target, scale_bias) is not None:
+            return out
+    result = _core.apply(kernel, x, y, None, scale_bias)
+    assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
     if out is None:
-        result = _core.apply(kernel, x, y, None, scale_bias)
-        assert result is not None, f"{row.id} accepts types that the core refuses: {x.dtype}, {y.dtype}"
         return result
-    if not isinstance(out, ndarray):
-        raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
-    if is_masked(out):
-        raise row.error("output", "out must not have masked elements", expected=output, got="a masked array")
-    target = np.asarray(out)
-    row.check_output(output, target, target.flags.writeable)
-    # The core compares only the operands' bounds. Views with overlapping bounds may still share no elements.
-    if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
-        _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
-    else:
-        np.copyto(target, _compute(row, plan, x, y, None, scale_bias))
+    np.copyto(target, result)  # out may share memory with an operand, other than element by element
     return out
 
 
@@ -280,7 +281,7 @@ def op(id: str) -> Operator:
         >>> op("onnx.Pow-14")([1, 2, 3], 2.0)
         array([1, 4, 9])
     """
-    return _kept_operator(find(id))
+    return _operator(find(id))
 
 
 def ops() -> tuple[str, ...]:
@@ -294,16 +295,16 @@ def ops() -> tuple[str, ...]:
 
 
 # The two functions' operators: they take every type of the table, not only those that ONNX allows.
-_ANY = tuple(TYPES)
-POW = _operator(find("onnx.Pow-15"), _OfArrays, type_variables={"T": _ANY, "T1": _ANY})
-PRELU = _operator(find("onnx.PRelu-16"), _OfArrays, type_variables={"T": _ANY})
+_ANY = dict.fromkeys(("T", "T1"), tuple(TYPES))
+POW = replace(_operator(find("onnx.Pow-15"), _OfArrays), type_variables=_ANY)
+PRELU = replace(_operator(find("onnx.PRelu-16"), _OfArrays), type_variables=_ANY)
 
 
 def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     """Return an operand's own result, or that of ``compute`` in the operands' class, as NumPy's ufuncs do."""
     if isinstance(out, tuple) and len(out) == 1:  # __array_ufunc__ passes a tuple
         (out,) = out
-    if is_on_cuda(x) or is_on_cuda(y) or is_on_cuda(out):
+    if any(map(_interop.is_on_cuda, (x, y, out))):
         from halfulp.cuda import apply  # lazily, because few callers need it
 
         if not isinstance(compute, Operator):
@@ -312,25 +313,26 @@ def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any)
             )
         return apply(compute, x, y, out)
     try:
-        result = overriding_result(ufunc, x, y, out)
+        result = _interop.overriding_result(ufunc, x, y, out)
     except TypeError:
         if isinstance(compute, Operator):
             _explain(compute, x, y)
         raise
     if result is NotImplemented:
         try:
-            result = compute(without_mask(x), without_mask(y), out=without_mask(out))
+            first, second, into = map(_interop.without_mask, (x, y, out))
+            result = compute(first, second, out=into)
         except SpecError as error:
             raise _with_help(error, compute, x, y) from None
-        result = like_operands(x, y, out, result if out is None else out)  # joins the masks
+        result = _interop.like_operands(x, y, out, result if out is None else out)  # joins the masks
     return result
 
 
 def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) -> SpecError:
     """Return an error that names a replacement for the operands, if one is known."""
-    x, y = (a if is_number(a) else as_array(without_mask(a)) for a in (x, y))
+    x, y = (a if is_number(a) else as_array(_interop.without_mask(a)) for a in (x, y))
     for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
-        if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
+        if error.message.startswith(f"{name} must have a type") and (why := _interop.not_numbers(operand)):
             return _uncited(SpecError(error.clause, f"{name}: {why}"))
     if compute is PRELU and isinstance(x, ndarray) and isinstance(y, ndarray):
         if x.dtype != y.dtype:
@@ -451,7 +453,7 @@ def _pow_where(x: Any, y: Any, out: Any, mask: Array, integers: Integers) -> Any
 
 def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return the result of ``pow`` with ``integers="raise"``. Elements that a mask hides are not checked."""
-    (base, hides_base), (exponent, hides_exponent) = map(hidden_elements, (x, y))
+    (base, hides_base), (exponent, hides_exponent) = map(_interop.hidden_elements, (x, y))
     if not (np.any(hides_base) or np.any(hides_exponent)):
         return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
     base, exponent = POW.as_arrays(base, exponent)
@@ -464,8 +466,45 @@ def _checked_pow(x: Any, y: Any, *, out: Array | None = None) -> Array:
     with _core.DefaultEnvironment():
         x, y = POW.as_arrays(x, y)
         POW.infer(x, y)
-        check_powers(POW, x, y)
+        _check_powers(x, y)
     return POW(x, y, out=out)
+
+
+def _check_powers(x: Array, y: Array) -> None:
+    """Refuse powers of which an integer type loses something: the exponent is negative or no integer, or it overflows.
+
+    The error names the first such element. Bases of other types pass.
+    """
+    row = TYPES[type_name(x.dtype)]
+    if row.kind == "float":
+        return
+    wide = np.dtype(np.int64 if row.kind == "int" else np.uint64)
+    exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
+    least, largest = integer_range(row.name)
+    walk = np.nditer(
+        # NumPy's iterator converts no types of ml_dtypes, all of which are small.
+        [x.astype(wide) if x.dtype.kind == "V" else x, y.astype(exact) if y.dtype.kind == "V" else y],
+        ["external_loop", "buffered", "zerosize_ok"],
+        order="C",
+        casting="same_kind",
+        op_dtypes=[wide, exact],
+        buffersize=1 << 16,
+    )
+    start = 0
+    for base, exponent in walk:
+        is_whole = (exponent >= 0) & (exponent < np.inf) & (exponent == np.floor(exponent))
+        # Rounding to float64 moves no power from 2 on across these bounds: none is so near to 2^63 or 2^64.
+        powers = POW(base.astype(_FLOAT64), exponent)
+        is_lost = ~is_whole | (exponent > 1) & ((powers < least) | (powers >= largest + 1))
+        if is_lost.any():
+            first = int(is_lost.argmax())
+            place = list(map(int, np.unravel_index(start + first, walk.shape)))
+            at = f" at index {place}" if place else ""
+            overflow = f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
+            not_whole = f"the exponent {exponent[first]}{at} is negative or not an integer"
+            fault = overflow if is_whole[first] else not_whole
+            raise HalfulpError(f"{fault}; hu.float_power(x, y) gives a float64")
+        start += base.size
 
 
 @overload
@@ -510,14 +549,54 @@ def _float_power(x: Any, y: Any, *, out: Array | None = None) -> Array:
         y = exponent_array(y) if is_number(y) else as_array(y)
         if y.dtype.kind == "b":
             y = y.astype(np.int8)
-        base = as_float64(x)
-        _plan(POW, (tensor_type(base), tensor_type(y)), ())  # before corrections, which takes numbers only
-        exact = corrections(x, y)  # before the result is written, because it may share the operands' memory
+        base = x.astype(np.float64) if x.dtype.kind == "b" or type_name(x.dtype) in TYPES else x
+        _plan(POW, (tensor_type(base), tensor_type(y)), ())  # before _corrections, which takes numbers only
+        exact = _corrections(x, y)  # before the result is written, because it may share the operands' memory
         result = POW(base, y, out=out)
         if exact is not None:
             where, powers = exact
             np.asarray(result)[where] = powers
     return result
+
+
+def _corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
+    """Return the float64 powers that a base gets wrong if it is rounded to float64: their positions and values."""
+    if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
+        return None
+    if not x.size or (x.min() >= -(2**53) and x.max() <= 2**53):
+        return None
+    # Both halves are exact in float64, and so is the difference of the rounded integer and the upper half.
+    is_rounded = x.astype(_FLOAT64) - (x >> 32) * 2.0**32 != x & 0xFFFFFFFF
+    if not is_rounded.any():
+        return None
+    y = y if y.dtype.kind in "iu" else y.astype(_FLOAT64)
+    # Other powers overflow, vanish or are NaN, whether the base was rounded or not.
+    where = is_rounded & (y >= -_MOST) & (y <= _MOST) & ((x > 0) | (y == np.floor(y)))
+    bases, exponents = (np.broadcast_to(a, where.shape)[where].tolist() for a in (x, y))
+    return where, [_power(base, exponent) for base, exponent in zip(bases, exponents, strict=True)]
+
+
+def _power(x: int, y: int | float) -> float:
+    """Return the float64 nearest to an integer's power that is a number; |x| > 1, and y is finite."""
+    numerator, denominator = y.as_integer_ratio()
+    while denominator > 1 and math.isqrt(x) ** 2 == x:
+        x, denominator = math.isqrt(x), denominator // 2
+    if denominator == 1:
+        try:
+            # Python rounds an integer, and a quotient of integers, once.
+            return float(x**numerator) if numerator >= 0 else 1 / x**-numerator
+        except OverflowError:
+            return -math.inf if x < 0 and numerator % 2 else math.inf
+    digits = 40
+    while True:  # an irrational power has more digits taken until both ends round to one number
+        with decimal.localcontext(decimal.Context(digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)):
+            # |y log x| < 10^4, and each of the three operations errs by half a unit of its last digit.
+            power = (decimal.Decimal(x).ln() * decimal.Decimal(numerator / denominator)).exp()
+            error = power.scaleb(6 - digits)
+            low, high = float(power - error), float(power + error)
+        if low == high:
+            return low
+        digits *= 2
 
 
 @overload

@@ -9,9 +9,6 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
-How = Literal["expand", "relu", "fold"]
-HowPow = Literal["expand", "logarithms", "fold"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -33,14 +30,14 @@ class ConvertOptions(TypedDict, total=False):
         "Write these operators, such as ReduceL2,Gelu, in others, for a runtime that lacks them.",
     ]
     prelu: Annotated[
-        How | None,
+        Literal["expand", "relu", "fold"] | None,
         "Changes",
         "HOW",
         "expand each PRelu into operators that every runtime has (relu: without comparisons), or fold such back."
         " Slopes that nodes compute of constants are stored.",
     ]
     pow: Annotated[
-        HowPow | None,
+        Literal["expand", "logarithms", "fold"] | None,
         "Changes",
         "HOW",
         "expand each Pow with a constant exponent into products, roots or a reciprocal; logarithms: and the others"

@@ -1,18 +1,19 @@
-"""The element types: one table, with a row for each type and its name in each standard.
+"""The element types: one table, with a row for each type and its name in each standard; and the types of tensors.
 
 All facts about types are here. ``ml_dtypes`` has the types that NumPy lacks; only this module imports it for them.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.errors import UnsupportedError, did_you_mean, named
+from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, named
 
 Array = NDArray[Any]
 
@@ -100,55 +101,98 @@ def type_name(dtype: Any) -> str:
     return "string" if known.kind in "UTO" else str(known.name)
 
 
+# --- the type of a tensor: element type and shape -----------------------------------------------------
+
+Dim = int | str | None  # a size, a symbol ("N"), or unknown
+Shape = tuple[Dim, ...] | None  # None: not even the rank is known
+
+
+class TensorType(NamedTuple):
+    """An element type and a shape.
+
+    A dim is an int, a symbol (a str) or unknown (None); a shape of None has unknown rank.
+
+    Example:
+        >>> print(TensorType("float32", (2, "N", None)), TensorType("int8", ()), TensorType("int8", None))
+        float32[2, N, ?] int8[] int8[...]
+    """
+
+    type: str
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"{self.type}{format_shape(self.shape)}"
+
+
+def format_shape(shape: Shape) -> str:
+    if shape is None:
+        return "[...]"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+
+
+def tensor_type(operand: Any) -> TensorType:
+    """Return the type and shape of an operand: a (type, shape) pair, or anything with dtype and shape.
+
+    A type may be a dtype or a name, and need not be in the table: the clause on types refuses it later and lists the
+    allowed ones.
+
+    Raises:
+        HalfulpError: it is neither, or a dim is not an integer >= 0, a symbol or None.
+    """
+    if type(operand) is np.ndarray:  # fast path: its shape needs no checks
+        return TensorType(type_name(operand.dtype), operand.shape)
+    if hasattr(operand, "dtype") and hasattr(operand, "shape"):
+        dtype, shape = operand.dtype, operand.shape
+    elif isinstance(operand, tuple | list) and len(operand) == 2:
+        dtype, shape = operand
+    else:
+        raise HalfulpError("an operand must be an array or a pair (type, shape)", got=repr(operand)[:80])
+    if isinstance(shape, str) or not isinstance(shape, Iterable | None):
+        raise HalfulpError("a shape must be a sequence of dims, or None", got=repr(shape)[:80])
+    return TensorType(type_name(dtype), None if shape is None else tuple(map(_dim, shape)))
+
+
+def _dim(dim: Any) -> Dim:
+    if dim is None or (isinstance(dim, str) and dim):
+        return dim
+    try:
+        size = operator.index(dim)
+    except TypeError:
+        size = -1
+    if size < 0 or isinstance(dim, bool):
+        raise HalfulpError("a dim must be an integer >= 0, a symbol or None", got=repr(dim)[:80])
+    return size
+
+
 # --- the numbers of a type by their bits: the range, the order, the special values -----------------------
 
 
-@dataclass(frozen=True)
 class FloatType:
     """A floating type's facts. A code is a value's bits as an unsigned integer."""
 
-    bits: int
-    digits: int  # of the significand, the hidden one included
-    least_exponent: int  # the binary exponent of the least positive value
-    greatest_exponent: int  # the largest finite value lies below 2 to this
-    largest: int  # the code of the largest finite value
-    least_normal: int  # the code of the least normal value; zero and the subnormals have the codes below it
-    one: int  # the code of 1
-    infinity: int  # the code to which an infinity is converted
-    nan: int
-    has_infinity: bool
-    has_zero: bool  # and with it a sign
-    has_minus_zero: bool
-    sign_bit: int  # the code of the sign alone
-
-
-@cache
-def float_type(name: str) -> FloatType:
-    """Return the facts of a floating type; raises KeyError for another."""
-    dtype = TYPES[name].dtype
-    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-
-    def code(value: Any) -> int:
+    def __init__(self, name: str) -> None:
+        dtype = TYPES[name].dtype
+        info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        numbers = (info.max, info.smallest_normal, 1, np.inf, np.nan, 0.0, -0.0)
         with np.errstate(all="ignore"):
-            return int(codes(np.array(value).astype(dtype)))
+            values = np.array([*map(float, numbers)]).astype(dtype)
+            zero, minus_zero = values[-2:].astype(np.float64)
+        self.bits: int = info.bits
+        self.digits: int = info.nmant + 1  # of the significand, the hidden one included
+        # The binary exponent of the least positive value; the largest finite value lies below 2 to the other one.
+        self.least_exponent = int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1
+        self.greatest_exponent = int(np.frexp(np.float64(info.max))[1])
+        # The codes of the largest finite value, of the least normal one (zero and the subnormals are below it), of 1,
+        # of what an infinity is converted to, and of NaN.
+        self.largest, self.least_normal, self.one, self.infinity, self.nan = map(int, codes(values[:5]))
+        self.sign_bit = 1 << (info.bits - 1)  # the code of the sign alone
+        self.has_infinity = self.infinity not in (self.largest, self.nan)
+        self.has_zero = bool(zero == 0)  # and with it a sign
+        self.has_minus_zero = bool(minus_zero == 0 and np.signbit(minus_zero))
 
-    with np.errstate(all="ignore"):
-        infinite, zero, minus_zero = np.array([np.inf, 0.0, -0.0]).astype(dtype).astype(np.float64)
-    return FloatType(
-        bits=info.bits,
-        digits=info.nmant + 1,
-        least_exponent=int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1,
-        greatest_exponent=int(np.frexp(np.float64(info.max))[1]),
-        largest=code(info.max),
-        least_normal=code(info.smallest_normal),
-        one=code(1),
-        infinity=code(np.inf),
-        nan=code(np.nan),
-        has_infinity=bool(np.isinf(infinite)),
-        has_zero=bool(zero == 0),
-        has_minus_zero=bool(minus_zero == 0 and np.signbit(minus_zero)),
-        sign_bit=1 << (info.bits - 1),
-    )
+
+float_type = cache(FloatType)
+"""The facts of a floating type by its name."""
 
 
 def codes(array: Array) -> Array:
@@ -164,21 +208,16 @@ def from_codes(bits: Any, name: str) -> Array:
 
 
 def from_integers(values: Iterable[int], name: str) -> Array:
-    """Return an array of an integer type from integers within its range."""
-    wide = np.uint64 if TYPES[name].kind == "uint" else np.int64
-    return np.array(list(values), wide).astype(TYPES[name].dtype)
+    """Return an array of an integer type from integers, each clipped to its range."""
+    least, largest = integer_range(name)
+    clipped = [min(max(value, least), largest) for value in values]
+    return np.array(clipped, np.int64 if least else np.uint64).astype(TYPES[name].dtype)
 
 
 def integers_within(values: Iterable[int], name: str) -> Array:
     """Return the integers that a type has of some, in their order and each once."""
     least, largest = integer_range(name)
     return from_integers(sorted({value for value in values if least <= value <= largest}), name)
-
-
-def clipped(values: Iterable[int], name: str) -> Array:
-    """Return an array of an integer type from integers, each clipped to its range."""
-    least, largest = integer_range(name)
-    return from_integers((min(max(value, least), largest) for value in values), name)
 
 
 def integer_range(name: str) -> tuple[int, int]:
@@ -223,11 +262,10 @@ def ranks(array: Array) -> Array:
     The first number is arbitrary, and the numbers of NaNs mean nothing.
     """
     row = element_type(array.dtype)
-    if row.kind != "float":
-        # Flipping the sign bit subtracts the least value, modulo 2^64.
-        if row.kind == "int":
-            return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
+    if row.kind == "uint":
         return array.astype(np.uint64)
+    if row.kind == "int":  # flipping the sign bit subtracts the least value, modulo 2^64
+        return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
     facts = float_type(row.name)
     word = codes(array).astype(np.uint64)
     if not facts.has_zero:

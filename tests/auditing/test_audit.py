@@ -18,6 +18,17 @@ def nodes(model: object) -> tuple[Use, ...]:
     return report.nodes
 
 
+@pytest.mark.parametrize(
+    "constant", ["<float[2] c = {1, 2}> {", "{ c = Constant <value_floats = [1., 2.]> ()"]
+)
+def test_a_node_that_a_runtime_computes_beforehand(constant):
+    model = parsed(
+        f"15: g (float[2] x) => (float[2] z) {constant} n = Neg(c) e = Exp(n) y = Pow(n, e) z = Add(x, y) }}"
+    )
+    (node,) = hu.audit(model, "openvino==2026.4.1").models[0].nodes
+    assert "constant folding" in node.targets[0].depends
+
+
 # --- other formats --------------------------------------------------------------------------------
 
 

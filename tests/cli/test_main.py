@@ -137,7 +137,7 @@ SCRIPT = "import sys; from halfulp.__main__ import main; sys.exit(main())"  # as
     ("module", "start"),
     [
         *((module, ["-m", "halfulp"]) for module in ("numpy", "halfulp.cli", "typer", "onnx")),
-        *((module, ["halfulp"]) for module in ("halfulp.operators", "halfulp.cli.run")),
+        *((module, ["halfulp"]) for module in ("halfulp.operators", "halfulp.cli.models")),
     ],
 )
 def test_an_interrupt_while_it_is_imported(module, start, tmp_path):

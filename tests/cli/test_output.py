@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.cli.output import check_writable, people, say, write_text
+from halfulp.cli.shared import check_writable, people, say, write_text
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 
@@ -30,7 +30,7 @@ def test_standard_output_ends_a_line_once(text, tmp_path, monkeypatch, capsys):
 
 
 def test_standard_output_is_utf8_whatever_the_terminal_is():
-    code = "from pathlib import Path; from halfulp.cli.output import write_text; write_text(Path('-'), '\\u2260')"
+    code = "from pathlib import Path; from halfulp.cli.shared import write_text; write_text(Path('-'), '\\u2260')"
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
     assert done.stdout == "\u2260\n".encode()

@@ -14,7 +14,7 @@ from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 from halfulp.cli import app
-from halfulp.cli.run import rows_of
+from halfulp.cli.models import rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tests.cuda.build import Driver, ptx_file
 
-from halfulp import cuda, operators
+from halfulp import _interop, cuda
 
 _driver: list[Driver] = []
 STREAM = 42
@@ -34,7 +34,7 @@ def kernels(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def torch_on_device(kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """torch's tensors are taken for a device's, and its current stream is STREAM."""
     torch = pytest.importorskip("torch")
-    for module in (operators, cuda):
+    for module in (_interop, cuda):
         asks = module.is_on_cuda
         monkeypatch.setattr(module, "is_on_cuda", lambda a, asks=asks: isinstance(a, torch.Tensor) or asks(a))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=STREAM))

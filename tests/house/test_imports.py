@@ -17,9 +17,8 @@ MAY_IMPORT = {
     "pages": BASE | {"specs"},
     "reference": BASE,
     "_interop": {"errors", "types"},
-    "_integers": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
-    "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
+    "operators": BASE | {"specs", "pages", "_interop", "cuda", "_core"},
     "__init__": BASE
     | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"}
     | {"integrations"},

@@ -93,7 +93,7 @@ def test_models_without_a_power_to_fuse_are_not_read_again(monkeypatch):
         patch.setattr(plugin, "fused_by_onnxruntime", pytest.fail)
         plugin.session(power)
         ort.InferenceSession(power, **by_provider)
-    monkeypatch.setattr(plugin, "_mistakes_norms", pytest.fail)
+    monkeypatch.setattr(plugin, "_norms", pytest.fail)
     norm = MODEL.SerializeToString()
     ort.InferenceSession(norm, ort.SessionOptions(), ["CPUExecutionProvider"])
     ort.InferenceSession(norm, **by_provider, disabled_optimizers=["LayerNormFusionL1"])

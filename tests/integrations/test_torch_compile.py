@@ -87,14 +87,18 @@ def test_where_programs_keep_torchs_powers_a_warning_says_so(monkeypatch):
         torch.compile(lambda x: 2.7**x, options={"cpp_wrapper": True})(x)
     own = SimpleNamespace(get_device=lambda: torch.device("cuda"))
     monkeypatch.setitem(lowering.lowerings, torch.ops.aten.pow.Tensor_Tensor, lambda *operands: operands)
-    rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, lambda: False)
-    with pytest.warns(hu.HalfulpWarning, match="in programs for cuda; call halfulp.integrations.torch.pow"):
-        assert rule(own, 2) == (own, 2)
+    rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "_open_triton", lambda: False)
+        with pytest.warns(
+            hu.HalfulpWarning, match="in programs for cuda; call halfulp.integrations.torch.pow"
+        ):
+            assert rule(own, 2) == (own, 2)
     mps = SimpleNamespace(get_device=lambda: torch.device("mps"))
     in_cpp = SimpleNamespace(graph=SimpleNamespace(cpp_wrapper=True))
     for operand, open_triton in ((mps, pytest.fail), (own, lambda: True)):
-        rule = kernels._calling(lowering, torch.ops.aten.pow.Tensor_Tensor, open_triton)
         with monkeypatch.context() as patch:
+            patch.setattr(kernels, "_open_triton", open_triton)
             patch.setattr(lowering, "V", in_cpp)
             with pytest.warns(hu.HalfulpWarning, match="in programs for"):
                 assert rule(operand, 2) == (operand, 2)

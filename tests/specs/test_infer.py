@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import OpVersion, TensorType, find, ids
 from halfulp.specs.model import Plan
-from halfulp.specs.tensor import Shape
+from halfulp.types import Shape
 
 Static = tuple[int, ...]
 

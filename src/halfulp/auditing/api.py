@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion, fused, heeds_constants, invalid
 from halfulp.auditing.data import NetworkData, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import LOADERS, Asked, asked, default, statement
+from halfulp.auditing.target import (
+    LOADERS,
+    Asked,
+    Conversion,
+    asked,
+    conversion,
+    default,
+    heeds_constants,
+    statement,
+)
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
-from halfulp.conversion.passes import run_passes
-from halfulp.conversion.repair import FACTORS, of_later_opsets, repaired
+from halfulp.conversion.passes import is_harmless, refusal, run_passes
+from halfulp.conversion.repair import FACTORS, contradicted, of_later_opsets, of_one_type, repaired
 from halfulp.conversion.rules import found
+from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
@@ -29,15 +39,14 @@ from halfulp.integrations.onnxruntime.rewrite import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.files import Source, format_of
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.tensors import release
-from halfulp.models.onnx.walk import graphs
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import Scope
+from halfulp.models.onnx.tensors import release, type_of
+from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
 from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
-
-_EXHAUSTED = {MemoryError: "not enough memory", RecursionError: "it nests too deep"}
-_HEAD = 1 << 24  # bytes of an .xml file, which may begin with comments
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _Measure: TypeAlias = Callable[..., NetworkData]
@@ -113,8 +122,7 @@ def audit(
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterator[ModelReport]:
     """Audit the models of a folder. The report on each of them contains any error."""
-    paths = list(_models(folder))
-    if not paths:
+    if not (paths := _models(folder)):
         raise HalfulpError(f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml")
     for path, reason in paths:
         name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
@@ -127,12 +135,45 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
                 report = _audited(path, name, targets)
         except HalfulpError as error:
             reason = "; ".join(map(str.strip, str(error).splitlines()))
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        except (MemoryError, RecursionError) as error:
-            reason = _EXHAUSTED[type(error)]
+        except (OSError, MemoryError, RecursionError) as error:
+            texts = {MemoryError: "not enough memory", RecursionError: "it nests too deep"}
+            reason = texts.get(type(error)) or getattr(error, "strerror", None) or type(error).__name__
         report.error = reason or None
         yield report
+
+
+def _models(folder: Path) -> list[tuple[Path, str]]:
+    """Return the models of a folder in the order of their names, each with the reason if it can't be read.
+
+    The models are .onnx, and .xml with a network. Links are followed, but no folder is entered twice.
+    """
+    models, entered = list[tuple[Path, str]](), set[str]()
+
+    def is_unread(error: OSError, path: Path | None = None) -> None:
+        models.append((path or Path(error.filename), f"can't be read: {error.strerror}"))
+
+    for here, folders, files in os.walk(folder, onerror=is_unread, followlinks=True):
+        is_known = (real := os.path.realpath(here)) in entered
+        entered.add(real)
+        folders[:] = [] if is_known else sorted(folders)
+        for path in [] if is_known else map(Path(here).joinpath, sorted(files)):
+            try:
+                if _is_model(path):
+                    models.append((path, ""))
+            except OSError as error:
+                is_unread(error, path)
+    return models
+
+
+def _is_model(path: Path) -> bool:
+    """Return whether a file has a model's suffix and the mark of its format, without loading it into memory."""
+    suffix = path.suffix.lower()
+    if suffix != ".xml" or not path.is_file():
+        return suffix == ".onnx"
+    with path.open("rb") as stream:
+        return b"<net" in stream.read(
+            1 << 24
+        )  # which another .xml does not have; comments may stand before it
 
 
 def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | None = None) -> ModelReport:
@@ -141,8 +182,9 @@ def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | N
     report.targets = targets[report.format]
     judge = _Judge(report.targets, file, has_data=measure is not None)
     if report.format == "onnx":
-        with ExitStack() as stack:
-            _audit_onnx(report, judge, source, measure, stack)
+        model = onnx.parse(source, file=file)
+        with nullcontext(model) if measure is None else model.mapped() as model:
+            _audit_onnx(report, judge, model, measure)
     elif measure is not None:
         way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=report.format)
@@ -154,17 +196,13 @@ def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | N
     return report
 
 
-def _audit_onnx(
-    report: ModelReport, judge: _Judge, source: Source, measure: _Measure | None, stack: ExitStack
-) -> None:
-    model = onnx.parse(source, file=report.file)
+def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measure | None) -> None:
     if measure is not None:
-        model = stack.enter_context(model.mapped())
         release()
         # Hostile files are refused, and the calls of functions counted, before functions are written out.
         model.check(check_ours=False)
         if has_halves(model.proto):
-            report.fused = fused(model)  # as the file is: a conversion does not inline functions
+            report.fused = _fused(model)  # as the file is: a conversion does not inline functions
         model = without_functions(model)
     uses = of_onnx(model)
     report.nodes = tuple(map(judge.node, uses))
@@ -175,33 +213,37 @@ def _audit_onnx(
         factors = found(model.scopes(), FACTORS)
         report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]
         report.doubts += tuple(map(str, zero_epsilons(model))) if measure is None else ()
-    report.declared = invalid(model, uses, is_broken=report.is_broken)
-    if measure is not None:
-        _measure(report, measure, model, uses)
-    if report.data is None:
+    report.declared = _invalid(model, uses, is_broken=report.is_broken)
+    if measure is not None and not any(node.breaks for node in report.nodes):
+        with suppress(HalfulpError) if report.is_broken else nullcontext():
+            report.data = measure(model, uses)
+    if report.data is not None:
+        report.has_bodies = any(path for path, _ in graphs(model.proto.graph))
+    else:
         report.norms = norms_without_pow(model)
+        report.unread += ("the data, because the model is broken",) * (measure is not None)
     _try_conversions(report, model)
     if not report.findings:
         report.elsewhere = judge.elsewhere(uses)
 
 
-def _measure(report: ModelReport, measure: _Measure, model: Onnx, uses: Sequence[Use]) -> None:
-    """Note the effect of the data on a model, unless the model is broken."""
-    if not any(node.breaks for node in report.nodes):
-        with suppress(HalfulpError) if report.is_broken else nullcontext():
-            report.data = measure(model, uses)
-    if report.data is None:
-        report.unread += ("the data, because the model is broken",)
-    else:
-        report.has_bodies = any(path for path, _ in graphs(model.proto.graph))
-
-
 def _try_conversions(report: ModelReport, model: Onnx) -> None:
-    """Try the repair and the conversions that help a model, which is not changed, and note them in its report."""
+    """Try the repair and the conversions that help a model, which is not changed, and note them in its report.
+
+    The conversions are tried on the repaired model, if a repair makes a broken model valid.
+    """
     statements = [said for node in report.nodes for said in node.targets]
     is_broadcast = any("broadcast" in said.groups for said in statements)
     if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
-        model = _try_repair(report, model)
+        try:
+            new, changes, left = repaired(model)
+        except HalfulpError as error:  # the model needs more than a repair of these nodes
+            report.unrepaired = printable(error.message, most=None)
+        else:
+            report.repaired = {change.node: change.what for change in changes}
+            report.left = {doubt.node or doubt.file: doubt for doubt in left}
+            report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
+            model = new if report.is_valid else model
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)
@@ -210,37 +252,81 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
             report.refused[target] = error.message
 
 
-def _try_repair(report: ModelReport, model: Onnx) -> Onnx:
-    """Return the model that conversions are tried on: the repaired one, if a repair makes a broken model valid."""
-    try:
-        new, changes, left = repaired(model)
-    except HalfulpError as error:  # the model needs more than a repair of these nodes
-        report.unrepaired = printable(error.message, most=None)
-        return model
-    report.repaired = {change.node: change.what for change in changes}
-    report.left = {doubt.node or doubt.file: doubt for doubt in left}
-    report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
-    return new if report.is_valid else model
+def _fused(model: Onnx) -> frozenset[str]:
+    """Return the results of the nodes that become part of one operator if norms are fused."""
+    copy = model.copy()
+    run_passes(Walk(copy), (fuse_norms, "norms"))
+    if refusal(copy.proto) is not None and refusal(model.proto) is None:
+        return frozenset()
+    before, after = (
+        {name for node in every_node(each.proto.graph) for name in node.output} for each in (model, copy)
+    )
+    return frozenset(before - after)
 
 
-T = TypeVar("T")
+def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, str]:
+    """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
+
+    The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
+    that nothing calls.
+    """
+    proto, scopes = model.proto, dict.fromkeys(use.scope for use in uses if use.scope is not None)
+    texts = {
+        name: f"its output is declared as {declared}, and is {type_of(made.i)}: {_REFUSED}"
+        for name, node, made, declared in contradicted(proto)
+        if node.op_type == "Cast"
+    }
+    for _, graph in graphs(proto.graph):
+        names = Counter(node.name for node in graph.node if node.name)
+        texts |= {
+            label(
+                node, index, ""
+            ): "another node of its graph has the same name: ONNX Runtime refuses to load the model"
+            for index, node in enumerate(graph.node)
+            if names[node.name] > 1
+        }
+    texts |= _mixed(scopes)
+    if texts or is_broken or len(reached(proto)) != len(proto.functions):
+        return texts
+    refused = refusal(proto, with_weights=False)
+    if refused is None:
+        return texts
+    if not scopes:
+        texts = dict(_mixed([model.scope()]))
+    if not texts and not is_harmless(refused, proto):
+        texts[refused.node or "the model"] = f"the onnx package's checker refuses it: {refused.reason}"
+    return texts
+
+
+_REFUSED = "runtimes refuse to load the model"
+
+
+def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
+    """Give the nodes of these graphs whose operator does not take their inputs' types, and why."""
+    for scope in scopes:
+        for node in scope.owner.node:
+            is_mixed = len({scope.value(name).type for name in node.input}) > 1 and not is_ours(node)
+            for inputs, _ in of_one_type(node, scope.opset) if is_mixed else ():
+                types = list(dict.fromkeys(scope.value(name).type for name in inputs.values()))
+                if None not in types and len(types) > 1:
+                    said = " and ".join(map(str, types))
+                    text = f"its inputs are {said}, and {node.op_type} takes one type: {_REFUSED}"
+                    yield scope.label(node), text
 
 
 class _Judge:
     """Judges the nodes of one model: those that share their kind and their constants once."""
 
     def __init__(self, targets: tuple[Asked, ...], file: str, *, has_data: bool) -> None:
-        self.targets = targets
-        self._file = file
-        self._has_data = has_data
+        self._targets, self._file, self._has_data = targets, file, has_data
         self._kept: dict[Hashable, Any] = {}
 
-    def _once(self, make: Callable[..., T], key: Hashable, *arguments: Any) -> T:
+    def _once(self, make: Callable[..., Any], key: Hashable, *arguments: Any) -> Any:
         """Return the result of a function. It is called once for each key."""
         key = make, key
         if key not in self._kept:
             self._kept[key] = make(*arguments)
-        return self._kept[key]  # type: ignore[no-any-return]
+        return self._kept[key]
 
     def node(self, use: Use) -> Use:
         """Note the results for a node in it."""
@@ -252,22 +338,19 @@ class _Judge:
     def _judged(self, use: Use) -> tuple[Any, ...]:
         """Return the results for all nodes that are like this one."""
         broken = self._once(breaches, use.kind, use)
-        statements = tuple(statement(use, target, broken, self._convert) for target in self.targets)
+        statements = tuple(statement(use, target, broken, self._convert) for target in self._targets)
         if broken:
             return broken, statements, None, ()
         return broken, statements, open_slope(use), tuple(notices(use, self._file, has_data=self._has_data))
 
     def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
         """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-        of_floats, others = list[Use](), list[Use]()
-        for use in uses:
-            is_approximate = not use.is_prelu and use.inputs[0].type in FLOATS
-            (of_floats if is_approximate else others).append(use)
-        if any(map(self._is_refused, others)):
+        of_floats = {use: None for use in uses if not use.is_prelu and use.inputs[0].type in FLOATS}
+        if any(self._is_refused(use) for use in uses if use not in of_floats):
             return {}
         if not any(map(self._is_refused, of_floats)):
             return {"target": "basic"}
-        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in others) else {})
+        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
 
     def _is_refused(self, use: Use) -> bool:
         changes = None if use.types is None else self._convert(use, "basic")
@@ -275,42 +358,5 @@ class _Judge:
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         constants = use.constants if heeds_constants(use, target) else None
-        return self._once(conversion, (use.kind, target, constants), use, target)
-
-
-# --- the models of a folder ----------------------------------------------------------------------
-
-
-def _models(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Give the models of a folder in the order of their names, each with the reason if it can't be read.
-
-    The models are .onnx, and .xml that are models. Links are followed, but no folder is entered twice.
-    """
-    entered: set[tuple[int, int]] = set()
-    todo = [folder]
-    while todo:
-        here = todo.pop()
-        try:
-            status = os.stat(here)
-            is_known = (status.st_dev, status.st_ino) in entered
-            paths = [] if is_known else sorted(map(Path, os.scandir(here)))
-        except OSError as error:
-            yield here, f"can't be read: {error.strerror}"
-            continue
-        entered.add((status.st_dev, status.st_ino))
-        todo += filter(os.path.isdir, reversed(paths))
-        for path in paths:
-            try:
-                if not os.path.isdir(path) and _is_model(path):
-                    yield path, ""
-            except OSError as error:
-                yield path, f"can't be read: {error.strerror}"
-
-
-def _is_model(path: Path) -> bool:
-    """Return whether a file has a model's suffix and the mark of its format, without loading it into memory."""
-    suffix = path.suffix.lower()
-    if suffix != ".xml" or not path.is_file():
-        return suffix == ".onnx"
-    with path.open("rb") as stream:
-        return b"<net" in stream.read(_HEAD)  # which another .xml does not have
+        kept: Conversion | None = self._once(conversion, (use.kind, target, constants), use, target)
+        return kept

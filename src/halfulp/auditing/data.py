@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import compress
 
 import ml_dtypes
 import numpy as np
@@ -96,18 +97,14 @@ class Range:
 
     def add(self, array: Array) -> None:
         """Add an array to the counts."""
-        flat = array.reshape(-1)
-        for start in range(0, flat.size, _PIECE):
-            piece = flat[start : start + _PIECE].astype(np.float64)
-            magnitudes = np.abs(piece)
-            numbers = magnitudes[np.isfinite(piece) & (piece != 0)]
+        for (piece,) in _pieces(array):
+            magnitudes = np.abs(piece[np.isfinite(piece) & (piece != 0)])
             self.elements += piece.size
             self.nan += int(np.isnan(piece).sum())
             self.infinite += int(np.isinf(piece).sum())
             self.zeros += int((piece == 0).sum())
-            if numbers.size:
-                self.least = min(self.least, float(numbers.min()))
-                self.greatest = max(self.greatest, float(numbers.max()))
+            self.least = float(magnitudes.min(initial=self.least))
+            self.greatest = float(magnitudes.max(initial=self.greatest))
 
 
 @dataclass
@@ -120,13 +117,17 @@ class InType:
 
     def add(self, wide: Array, narrow: Array) -> None:
         """Add a node's results to the counts."""
-        for start in range(0, wide.size, _PIECE):
-            piece = slice(start, start + _PIECE)
-            right, short = (array.reshape(-1)[piece].astype(float) for array in (wide, narrow))
+        for right, short in _pieces(wide, narrow):
             is_finite = np.isfinite(right)
             self.elements += int(is_finite.sum())
             self.overflow += int((is_finite & ~np.isfinite(short)).sum())
             self.zero += int((is_finite & (right != 0) & (short == 0)).sum())
+
+
+def _pieces(*arrays: Array) -> Iterator[list[Array]]:
+    """Give the elements of arrays of one size in pieces, in float64, so that memory stays bounded."""
+    for start in range(0, arrays[0].size, _PIECE):
+        yield [array.reshape(-1)[start : start + _PIECE].astype(np.float64) for array in arrays]
 
 
 def judged(type: str) -> tuple[str, ...]:
@@ -163,7 +164,10 @@ class NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
         type = next((operand.type for operand in use.inputs if operand.type), "")
         data = cls(use.label, use.operator, type, use.exponents, is_in_norm=bool(norm))
-        shifts = _shifts(norm)
+        results = {name for _, node in norm for name in node.output}
+        # The results that have a number from outside of the norm added, as its epsilon is.
+        is_shift = (node.op_type in _EPSILON and not results.issuperset(node.input) for _, node in norm)
+        shifts = [node.output[0] for _, node in compress(norm, is_shift)]
         data.adds_epsilon = shifts[-1:] == [use.output.name] and norm[-1][1].op_type in ("Div", "Mul")
         data.keep(norm)
         return data
@@ -218,12 +222,15 @@ class NodeData:
 
     def margin(self, type: str) -> float | None:
         """Return the factor by which the base may grow, or shrink, until the first result leaves a type."""
-        if not self.exponent or not self.base.greatest:
+        overflow = found.overflow if (found := self.limits(type)) else None
+        if overflow is None or not self.base.greatest:
             return None
-        overflow = limits(self.exponent, type).overflow
-        if overflow is None:
-            return None
-        return overflow / self.base.greatest if self.exponent > 0 else self.base.least / overflow
+        return overflow / self.base.greatest if self.grows else self.base.least / overflow
+
+    @property
+    def grows(self) -> bool:
+        """Whether the power grows with its base."""
+        return self.exponent is not None and self.exponent > 0
 
     @property
     def of_types(self) -> dict[str, dict[str, object]]:
@@ -248,16 +255,12 @@ class NodeData:
             yield "float16", f"{many} are 0 in float16, with the norm's epsilon added: the norm divides by 0"
 
     def _overflow(self, type: str) -> Iterator[str]:
-        counts, margin = self.in_types[type], self.margin(type)
-        if margin is not None:
-            assert self.exponent is not None
-            sign, worst, change = "<", self.base.least, "grow"
-            if self.exponent > 0:
-                sign, worst, change = ">", self.base.greatest, "shrink"
-            overflow = limits(self.exponent, type).overflow
-            yield f"x^{self.exponent:g} overflows in {type} for |x| {sign} {overflow:.4g}"
+        counts, limit, margin = self.in_types[type], self.limits(type), self.margin(type)
+        if limit is not None and margin is not None:
+            yield f"x^{self.exponent:g} overflows in {type} for |x| {'>' if self.grows else '<'} {limit.overflow:.4g}"
+            worst = self.base.greatest if self.grows else self.base.least
             yield f"{counts.overflow} of {counts.elements} do; |x| is {worst:.4g} at the worst"
-            yield f"the data must {change} by {1 / margin:.3g}x"
+            yield f"the data must {'shrink' if self.grows else 'grow'} by {1 / margin:.3g}x"
             return
         is_inside = self.operator in _INSIDE
         results = "sums and squares inside" if is_inside else "results"
@@ -265,13 +268,6 @@ class NodeData:
         if self.base.elements:
             yield f"|x| is at most {self.base.greatest:.4g}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
-
-
-def _shifts(norm: Sequence[Numbered]) -> list[str]:
-    """Return the results in a norm that have a number from outside added, as its epsilon is."""
-    results = {name for _, node in norm for name in node.output}
-    shifts = (node for _, node in norm if node.op_type in _EPSILON and not results.issuperset(node.input))
-    return [node.output[0] for node in shifts]
 
 
 def _inside(use: Use, operands: list[Array], result: Array) -> Array:
@@ -345,17 +341,15 @@ class _Measurement:
     """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
 
     def __init__(self, powers: list[Use], main: Scope) -> None:
-        self._powers = powers
-        norms = _norms([*(use.scope for use in powers if use.scope), main])
+        norms = _norms([*(use.scope for use in powers), main])
+        self._powers, self._main = powers, main
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
-        self._data = {**self._of_powers}
-        others = [use for name, (use, _) in norms.items() if name not in self._of_powers]
-        self._data |= {use.label: NodeData.of(*norms[use.label]) for use in others}
-        for use, data in _beside(main, set(self._data)):
-            others.append(use)
-            self._data[use.label] = data
-        self.nodes = [*powers, *others]
-        self._main = main
+        others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
+        others = [each for each in others if each[0].label not in self._of_powers]
+        others += _beside(main, norms.keys() | self._of_powers.keys())
+        self._of_others = {use.label: data for use, data in others}
+        self._data = self._of_powers | self._of_others
+        self.nodes = [*powers, *(use for use, _ in others)]
         self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
         self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
@@ -401,7 +395,13 @@ class _Measurement:
         """Tell whether a node that is not a power leaves float16, and its operands fit."""
         fit = (self._fits.get(operand.name) or self._is_wide(operand.type) for operand in use.inputs)
         is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
-        return is_beyond and all(fit) and not _has_beyond(use)
+        if not (is_beyond and all(fit)):
+            return False
+        assert use.scope is not None
+        # Constants are read only where it matters.
+        constants = map(use.scope.array, use.scope.owner.node[use.number].input)
+        floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
+        return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
     def _follow(
         self, use: Use, net: Network, wide: Network, sample: Sample, unsound: Callable[[], list[str]]
@@ -418,19 +418,25 @@ class _Measurement:
             seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
-        """Return the effect of all samples; ``inputs`` are the network's."""
-        for use in self.nodes:
-            self._set_region(use)
-        ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
-        others = [self._data[name] for name in self._data if name not in self._of_powers]
-        beyond = tuple(value.name for value in inputs if value.name in self._beyond)
-        return NetworkData(ran, samples, tuple(_beyond(others, ran.values())), beyond)
+        """Return the effect of all samples; ``inputs`` are the network's.
 
-    def _set_region(self, use: Use) -> None:
-        seen = self._data[use.label]
-        if not use.where and seen.has_no_region:
-            nodes, _, leaves = spread(use, self._beyond)
-            seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
+        Of other nodes than powers, those count that leave float16 first in their norm, and those that divide by 0.
+        """
+        for use in self.nodes:
+            seen = self._data[use.label]
+            if not use.where and seen.has_no_region:
+                nodes, _, leaves = spread(use, self._beyond)
+                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
+        ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
+        regions = {data.region for data in ran.values() if data.overflows("float16")}
+        others = []
+        for data in self._of_others.values():
+            if data.divisions_by_zero or (data.overflows("float16") and data.region not in regions):
+                others.append(data)
+            if data.overflows("float16"):
+                regions.add(data.region)
+        beyond = tuple(value.name for value in inputs if value.name in self._beyond)
+        return NetworkData(ran, samples, tuple(others), beyond)
 
 
 def _is_beyond(array: Array) -> Array:
@@ -460,14 +466,12 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     main = {use.output.name: use for use in valid if not use.where}
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
-    net.each([main[name] for name in net.unsound(main, inputs)], inputs, take)
+    net.each([*map(main.__getitem__, net.unsound(main, inputs))], inputs, take)
     if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
         return losses, False
-    try:
-        sees_all = net.each(inner, inputs, take)
-    except HalfulpError:  # halfulp refuses more models than ONNX Runtime
-        sees_all = False
-    return losses, sees_all and len(valid) == len(uses)
+    with suppress(HalfulpError):  # halfulp refuses more models than ONNX Runtime
+        return losses, net.each(inner, inputs, take) and len(valid) == len(uses)
+    return losses, False
 
 
 def without_functions(model: Onnx) -> Onnx:
@@ -485,24 +489,16 @@ def _in_graph(use: Use) -> bool:
     return isinstance(use.scope.owner, GraphProto)
 
 
-def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
+def _norms(scopes: Iterable[Scope | None]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in these graphs, and its norm, by its label."""
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
-    for scope in dict.fromkeys(scopes):
+    for scope in dict.fromkeys(filter(None, scopes)):
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]
             uses = (_other(scope, index, node, node.output[0]) for index, node in norm)
             norms |= {use.label: (use, norm) for use in uses}
     return norms
-
-
-def _has_beyond(use: Use) -> bool:
-    """Return whether float16 does not hold a constant that a node reads. Constants are read only where it matters."""
-    assert use.scope is not None
-    arrays = map(use.scope.array, use.scope.owner.node[use.number].input)
-    floats = (array for array in arrays if array is not None and array.dtype.name in FLOATS)
-    return any((finite(array) & _is_beyond(array)).any() for array in floats)
 
 
 def _other(scope: Scope, number: int, node: NodeProto, output: str) -> Use:
@@ -527,13 +523,3 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
             data = NodeData(name, node.op_type, str(type))
             same = (output for output in node.output if main.value(output).type == type)
             yield from ((_other(main, index, node, output), data) for output in same)
-
-
-def _beyond(inner: Iterable[NodeData], powers: Iterable[NodeData]) -> Iterator[NodeData]:
-    """Give the nodes that leave float16 first in their norm, and those with divisions by zero."""
-    regions = {data.region for data in powers if data.overflows("float16")}
-    for data in inner:
-        if data.divisions_by_zero or (data.overflows("float16") and data.region not in regions):
-            yield data
-        if data.overflows("float16"):
-            regions.add(data.region)

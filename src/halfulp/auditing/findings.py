@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -22,25 +22,27 @@ from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
-OUTCOMES = ("right", "within", "wider", *BAD, "depends", "invalid", "shape", "unknown")
-"""The possible outcomes of a node in a runtime."""
-
 WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
-"""The outcomes, the worst first."""
+"""The outcomes of a node in a runtime, the worst first."""
 
 GRAVEST = ("clause", "crashed", "hung", "refused", "wrong", "range", "depends", "shape", "within")
 """The kinds of findings about nodes, the gravest first."""
 
-WORDS = {kind: kind for kind in (*OUTCOMES, "valid")} | {
+WORDS = {
+    "right": "right",
+    "within": "within",
     "wider": "right in float32",
+    **{verdict: verdict for verdict in BAD},
     "depends": "not reproducible",
+    "invalid": "invalid",
     "shape": "valid for some shapes",
     "unknown": "not known",
+    "valid": "valid",
     "clause": "invalid",
     "declaration": "invalid",
     "range": "out of range",
 }
-"""The words for outcomes and for kinds of findings."""
+"""The words for outcomes, in the order of a summary, and for kinds of findings."""
 
 
 @dataclass
@@ -64,9 +66,7 @@ class ModelReport:
     is_valid: bool = False  # whether the repaired model is valid
     unrepaired: str = ""  # why the model can't be repaired at all
     refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
-    converted: dict[str, Sequence[Change]] = field(
-        default_factory=dict
-    )  # by target: the changes to the model
+    converted: dict[str, Sequence[Change]] = field(default_factory=dict)  # by target: the model's changes
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
     fused: frozenset[str] = frozenset()  # the results of the nodes that fusing norms takes away
 
@@ -124,10 +124,6 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
         yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
-    yield from _in_targets(model, node, finding)
-
-
-def _in_targets(model: ModelReport, node: Use, finding: Callable[..., Finding]) -> Iterator[Finding]:
     for said in filter(lambda said: said.is_finding, node.targets):
         remedy = about_target(model, node, said)
         if said.verdict in BAD:
@@ -182,24 +178,18 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
         return Remedy(
             f"nothing of {type} holds such results", "scale the data, or give this part another type"
         )
-    nodes = _in_float32(model, type)
+    assert model.data is not None
+    beyond = [node for node in model.data.all if node.leaves(type)]
+    is_of_norms = all(node.is_in_norm for node in beyond)
+    nodes = "norms" if is_of_norms else ",".join(dict.fromkeys(chain(*(node.region for node in beyond))))
     reason = ""
     if seen.divisions_by_zero:
         epsilon = "then set the norm's epsilon to that of the original network"
         reason = f"{epsilon}: float16 holds none below 6e-08, and float32 does"
-    elif output in model.fused and nodes == "norms":
-        fuse = option(model.file, fuse="norms")
+    elif output in model.fused and is_of_norms:
+        fuse = option(model.file, "fuse", "norms")
         reason = f"or {fuse} in its place, for one operator that runtimes compute in float32"
     return Remedy(command(model.file, "convert", float32=nodes), reason)
-
-
-def _in_float32(model: ModelReport, type: str) -> str:
-    """Return the nodes that the data require in float32, in the form of ``convert --float32``."""
-    assert model.data is not None
-    nodes = [node for node in model.data.all if node.leaves(type)]
-    if all(node.is_in_norm for node in nodes):
-        return "norms"
-    return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
 
 
 def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
@@ -236,7 +226,7 @@ def _conversion(model: ModelReport, node: Use, said: Statement) -> Remedy | None
         convert = convert.replace("(model", "(hu.repair(model).model")
         convert = convert.replace(f" {in_shell(model.file)} ", f" {output_of('repair', model.file)} ")
     if said.target == "onnxruntime" and "bfloat16" in steps:
-        in_float32 = option(model.file, float32="all")
+        in_float32 = option(model.file, "float32", "all")
         steps += f"; or {in_float32} in its place, where it takes no other node in bfloat16 either"
     if said.groups != ("broadcast",) or node.label not in model.left:
         return Remedy(convert, steps)
@@ -291,7 +281,7 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
     slopes = use.second.values
     if slopes is None:
         return
-    if slopes.size == 1 and slopes[0] in (0, 1):
+    if slopes.tolist() in ([0], [1]):
         yield "a slope of 1: the node changes nothing" if slopes[0] else "a slope of 0: the node is a Relu"
     x, slope = use.inputs[0].shape or (), use.second.shape
     assert slope is not None  # that of a constant
@@ -321,7 +311,7 @@ class Summary:
     target: str  # the runtime
     version: str | None  # the measured version that speaks for it; None where none was measured
     nodes: int  # how many Pow and PRelu nodes the model has
-    outcomes: Mapping[str, int]  # the number of nodes for each key of OUTCOMES, without zeros
+    outcomes: Mapping[str, int]  # the number of nodes for each outcome, without zeros
     causes: Mapping[str, tuple[str, ...]]  # the reasons for each outcome, in few words
     max_ulp: float | None = None  # how far off the nodes that are "within" may be; None if there are none
     asked: str | None = None  # the version asked for or installed, if any
@@ -335,7 +325,7 @@ class Summary:
     def text(self) -> str:
         """The line, without the runtime's name."""
         parts = []
-        for outcome in filter(self.outcomes.__contains__, OUTCOMES):
+        for outcome in filter(self.outcomes.__contains__, WORDS):
             number, causes = self.outcomes[outcome], self.causes.get(outcome)
             because = f" ({few(causes)})" if causes else ""
             if outcome == "within":
@@ -357,9 +347,9 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     max_ulp = 0.0
     for node in model.nodes:
         said = node.targets[index]
-        outcome = _outcome(node, said)
+        outcome, reasons = _outcome(node, said)
         outcomes[outcome] += 1
-        causes[outcome] |= dict.fromkeys(_CAUSES[outcome](node, said))
+        causes[outcome] |= dict.fromkeys(reasons)
         max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
     measured = target.spoken_for_by(model.format)
     return Summary(
@@ -374,32 +364,24 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
     )
 
 
-def _outcome(node: Use, said: Statement) -> str:
+def _outcome(node: Use, said: Statement) -> tuple[str, Iterable[str]]:
+    """Return the outcome of a node in a runtime, and the reasons for it in few words."""
     if node.breaks or node.only_if is not None:
-        return "invalid" if node.breaks else "shape"
-    if said.verdict in (*BAD, "unknown"):
-        return said.verdict
-    outcome = "depends" if said.depends else said.verdict
-    return outcome if outcome in ("depends", "within", "wider") else "right"
+        return "invalid" if node.breaks else "shape", said.reasons
+    verdict = said.verdict
+    if verdict == "unknown":
+        return verdict, ["not measured" if node.types is not None else "the type of an input is not known"]
+    if verdict not in BAD:
+        outcome = verdict if verdict in ("within", "wider") else "right"
+        return "depends" if said.depends else outcome, [f"by {aspect}" for aspect in said.depends]
+    return verdict, _faults(node, said)
 
 
-def _fault(node: Use, said: Statement) -> Iterable[str]:
+def _faults(node: Use, said: Statement) -> Iterable[str]:
     if not said.groups:
-        return (" and ".join(dict.fromkeys(str(each.type) for each in node.inputs)),)
+        return [" and ".join(dict.fromkeys(str(each.type) for each in node.inputs))]
     if said.verdict == "wrong" and said.groups == ("broadcast",) and node.is_prelu:
-        return ("slopes along the wrong dim",)
+        return ["slopes along the wrong dim"]
     constant = "the constant slopes" if node.is_prelu else f"the exponent {node.second.text}"
-    of_node = {"constant": constant, "opset": f"opset {node.asked}"}
-    return (of_node.get(group) or GROUPS.get(group, group) for group in said.groups)
-
-
-_CAUSES: Mapping[str, Callable[[Use, Statement], Iterable[str]]] = {
-    **dict.fromkeys(("right", "within", "wider"), lambda node, said: ()),
-    **dict.fromkeys(BAD, _fault),
-    **dict.fromkeys(("invalid", "shape"), lambda node, said: said.reasons),
-    "depends": lambda node, said: [f"by {aspect}" for aspect in said.depends],
-    "unknown": lambda node, said: [
-        "not measured" if node.types is not None else "the type of an input is not known"
-    ],
-}
-"""The reasons for an outcome of a node, in few words."""
+    names = {**GROUPS, "constant": constant, "opset": f"opset {node.asked}"}
+    return [names.get(group, group) for group in said.groups]

@@ -1,6 +1,7 @@
 """A network whose tensors can be read while it runs."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.operators import op, pow, prelu
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
@@ -53,14 +53,14 @@ class Network:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._model.file)
 
-    def each(self, uses: Iterable[Use], sample: Sample, take: Take) -> bool:
+    def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
         """Run the network, and pass the operands and the result of each evaluation of these nodes.
 
         Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
         """
         inner = {use.label: use for use in uses if use.where}
         for group in self._groups([use for use in uses if not use.where], sample):
-            tensors = self._tensors([name for use in group for name in use.names], sample)
+            tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
             for use in group:
                 take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
             del tensors
@@ -71,10 +71,8 @@ class Network:
     def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
         """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
         if unknown := {name for use in uses for name in use.names} & self._made - self._sizes.keys():
-            sizes = self._numbers(
-                unknown, lambda name, size: [helper.make_node("Size", [name], [size])], sample
-            )
-            self._sizes |= {name: 8 * int(size) for name, size in sizes.items()}
+            counts = self._numbers(unknown, lambda name, n: [helper.make_node("Size", [name], [n])], sample)
+            self._sizes |= {name: 8 * int(count) for name, count in counts.items()}
         group, names, size = list[Use](), set[str](), 0
         for use in uses:
             size += self._size({*use.names} - names)
@@ -116,25 +114,22 @@ class Network:
             nodes.append(node)
             for name in filter(names.__contains__, node.output):
                 nodes += behind(name, _NUMBER.format(name))
-        before = len(graph.node)
+        del graph.node[:]
         graph.node.extend(nodes)
-        del graph.node[:before]
-        numbers = Network(copy, rounded=self._rounded)._tensors([*map(_NUMBER.format, names)], sample)
+        numbers = Network(copy, rounded=self._rounded)._tensors(map(_NUMBER.format, names), sample)
         return {name: numbers[_NUMBER.format(name)] for name in names}
 
-    def _tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
+    def _tensors(self, names: Iterable[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
-        computed_names = tuple(dict.fromkeys(name for name in names if name in self._made))
+        wanted = dict.fromkeys(names)
+        computed_names = tuple(filter(self._made.__contains__, wanted))
         if computed_names and computed_names not in self._runs:
             self._runs.clear()  # before the next session is there
             self._runs[computed_names] = self._opened(computed_names)
-        computed = self._runs[computed_names](as_declared(sample, self._model)) if computed_names else {}
-        return {name: computed[name] if name in computed else self._given(name, sample) for name in names}
-
-    def _given(self, name: str, sample: Sample) -> Array:
-        if name in sample:
-            return np.asarray(as_declared({name: sample[name]}, self._model)[name])
-        return np.asarray(self._model.graph.constants[name])
+        given = as_declared(sample, self._model)
+        computed = self._runs[computed_names](given) if computed_names else {}
+        known = {**self._model.graph.constants, **given, **computed}
+        return {name: np.asarray(known[name]) for name in wanted}
 
     def _opened(self, names: tuple[str, ...]) -> Run:
         model = self._model.with_outputs(names)
@@ -147,16 +142,15 @@ class Network:
             return runs(model)[1][0]
 
     def _watch(
-        self, labels: Iterable[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
+        self, labels: Container[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
     ) -> bool:
         """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs.
 
         Returns whether it could.
         """
-        watched = frozenset(labels)
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
-            if node.label in watched:
+            if node.label in labels:
                 take(node.label, operands, results)
 
         try:
@@ -189,13 +183,14 @@ def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbere
     assert use.scope is not None
     owner, first = use.scope.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
-    reached = set(bad).intersection(owner.node[first].output)
+    spoiled = set(bad)
+    reached = spoiled.intersection(owner.node[first].output)
     for index, node in enumerate(owner.node[first + 1 :], first + 1):
         within = _readers_within(node, reached)
         if within or not reached.isdisjoint(node.input):
             readers.append((index, node))
             nodes += [readers[-1], *within]
-            reached.update(name for name in node.output if name in bad)
+            reached |= spoiled.intersection(node.output)
     leaves = not reached.isdisjoint(info.name for info in owner.output)
     sound = [] if leaves else [reader for reader in readers if reached.isdisjoint(reader[1].output)]
     return nodes, sound, leaves

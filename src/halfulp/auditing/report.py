@@ -4,17 +4,16 @@ import json
 import math
 import shlex
 import textwrap
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain
 from types import NoneType
 from typing import Any
 
-from halfulp.auditing.convert import Conversion
 from halfulp.auditing.data import Limits, NetworkData, NodeData, Range
 from halfulp.auditing.findings import GRAVEST, WORDS, WORST, ModelReport, Summary, few
-from halfulp.auditing.target import Asked, Statement, of_constant
+from halfulp.auditing.target import Asked, Conversion, Statement, of_constant
 from halfulp.auditing.uses import Breach, Operand, Use, shown
 from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
@@ -65,7 +64,10 @@ class AuditReport(Printed):
         beyond: list[str] = []
         for model in self.models:
             if model.data is None:
-                raise HalfulpError(_without_data(model))
+                none = "no data was looked at"
+                broken = (each for each in model.findings if each.kind in ("clause", "declaration"))
+                why = map(f"{none}, because the model is broken: {{}}".format, broken)
+                raise HalfulpError(next(why, f"{model.file}: {none}"))
             for node in model.data.all:
                 if node.leaves("float16"):
                     beyond += [] if node.region else [f"{model.file}: node {node.label}"]
@@ -109,17 +111,16 @@ class AuditReport(Printed):
 # --- as a list for other tools ---------------------------------------------------------------------
 
 
-def _without_data(model: ModelReport) -> str:
-    broken = [finding for finding in model.findings if finding.kind in ("clause", "declaration")]
-    if broken:
-        return f"no data was looked at, because the model is broken: {broken[0]}"
-    return f"{model.file}: no data was looked at"
+_TENSORRT = "# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types.\n"
+_REFUSED_SIGNS = {"json": None, "trtexec": ",'\"", "polygraphy": ""}
+"""For each tool the signs that it takes in no name; None if it takes all."""
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
-    if tool not in _TOOLS:
-        raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _TOOLS)}")
-    show, unwritable = _TOOLS[tool]
+    """Return the option of a tool that keeps nodes in float32."""
+    if tool not in _REFUSED_SIGNS:
+        raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _REFUSED_SIGNS)}")
+    signs = _REFUSED_SIGNS[tool]
     for name in names:
         if name.startswith("#"):
             raise HalfulpError(
@@ -127,35 +128,20 @@ def _blocklist(tool: str, names: list[str]) -> str:
                 expected="a name for each node: in Python, node.name = node.name or node.output[0]; a float16 network"
                 " needs no names for halfulp convert --float32 norms",
             )
-        if unwritable is not None and (not name.isprintable() or {*name} & {*unwritable}):
+        if signs is not None and (not name.isprintable() or {*name} & {*signs}):
             got = printable(name)
             raise HalfulpError(f"{tool} takes no layer's name with a comma or such a sign", got=got)
-    if not names and tool != "json":
+    if tool == "json":
+        return json.dumps(names)
+    if not names:
         return "# Nothing to do: with these data, float16 holds the results of every node that was looked at."
-    return show(names)
-
-
-def _trtexec(names: list[str]) -> str:
+    if tool == "polygraphy":
+        pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
+        converts = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
+        return f"{_TENSORRT}{converts} --layer-precisions {pairs}"
     pairs = ",".join(f"{name}:fp32" for name in names)  # quotation marks would become part of the names
     options = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
     return f"{_TENSORRT}trtexec --onnx=model.onnx --fp16 --precisionConstraints=obey {' '.join(options)}"
-
-
-def _polygraphy(names: list[str]) -> str:
-    pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
-    converts = "polygraphy convert model.onnx --output model.plan --fp16 --precision-constraints obey"
-    return f"{_TENSORRT}{converts} --layer-precisions {pairs}"
-
-
-_TENSORRT = """\
-# TensorRT 10 and older. TensorRT 11 has no such options: it computes in the model's types.
-"""
-_TOOLS: Mapping[str, tuple[Callable[[list[str]], str], str | None]] = {
-    "json": (json.dumps, None),
-    "trtexec": (_trtexec, ",'\""),
-    "polygraphy": (_polygraphy, ""),
-}
-"""For each tool the function of the list, and the signs that it takes in no name; None if it takes all."""
 
 
 # --- as JSON -------------------------------------------------------------------------------------
@@ -184,9 +170,7 @@ def _plain(value: Any) -> Any:
         parts = (member.partition("=") for member in members.split())
         paths = {name: (path or name).split(".") for name, _, path in parts}
         return {
-            name: _plain(
-                reduce(lambda part, step: None if part is None else getattr(part, step), path, value)
-            )
+            name: _plain(reduce(lambda part, step: part and getattr(part, step), path, value))
             for name, path in paths.items()
         }
     if isinstance(value, Mapping):
@@ -210,15 +194,20 @@ def lines(report: AuditReport, *, width: int = WIDTH) -> Iterator[str]:
 def _parts(report: AuditReport) -> Iterator[Part]:
     for model in report.models:
         yield from _answers(model)
-    for model in report.models:
-        yield from _details(model, with_right=len(report.models) == 1)
+    for model in (model for model in report.models if model.error is None):
+        yield from _nodes(model, with_right=len(report.models) == 1)
+        if remedies := _remedies(model):
+            yield "", ""
+            yield "Do this:", ""
+        for remedy, reasons in remedies.items():
+            yield "  ", remedy
+            yield from (("    ", reason) for reason in reasons)
+        yield from _notices(model)
     with_nodes = [model for model in report.models if model.nodes]
     if with_nodes:
         yield "", ""
-        unmeasured = (target.name for target in report.targets if target.measured is None)
-        yield from (
-            ("", f"{name}: not measured; its documents say which nodes it accepts") for name in unmeasured
-        )
+        for name in (target.name for target in report.targets if target.measured is None):
+            yield "", f"{name}: not measured; its documents say which nodes it accepts"
     if not report.findings and len(with_nodes) == 1 and with_nodes[0].elsewhere:
         convert = command(with_nodes[0].file, "convert", **with_nodes[0].elsewhere)
         yield "if another runtime refuses it, or differs: ", convert
@@ -271,20 +260,6 @@ def _of_data(data: NetworkData, nodes: int) -> str:
     return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 
-def _details(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
-    """Give the nodes of a model, the remedies, and the remarks."""
-    if model.error is not None:
-        return
-    yield from _nodes(model, with_right=with_right)
-    if remedies := _remedies(model):
-        yield "", ""
-        yield "Do this:", ""
-    for remedy, reasons in remedies.items():
-        yield "  ", remedy
-        yield from (("    ", reason) for reason in reasons)
-    yield from _notices(model)
-
-
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
     """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all.
 
@@ -311,20 +286,17 @@ def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Ite
     node, *others = nodes
     kinds = [finding.kind for finding in findings]
     gravest = min(kinds, key=GRAVEST.index, default=node.without_findings)
-    many = f"{len(nodes)} nodes: " if others else ""
+    many = f"{len(nodes)} nodes: " * bool(others)
     yield "", ""
     yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
     if node.inputs and not others:
-        yield "  ", f"{node.operator} ({node.asked}): {_operands(node)} gives {node.output}"
+        attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+        operands = ", ".join([*map(str, node.inputs), *attributes])
+        yield "  ", f"{node.operator} ({node.asked}): {operands} gives {node.output}"
     constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
     first, all_constants = of_constant(node), of_constant(node, constants)
     for finding in findings:
         yield "  ~ " if finding.kind == "within" else "  ! ", finding.about.replace(first, all_constants)
-
-
-def _operands(node: Use) -> str:
-    attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
-    return ", ".join([*map(str, node.inputs), *attributes])
 
 
 def _remedies(model: ModelReport) -> dict[str, list[str]]:

@@ -6,23 +6,26 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import packages_distributions
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from halfulp.auditing.convert import Conversion, conversion
+import onnx
+
 from halfulp.auditing.uses import Breach, Operand, Use, open_slope
-from halfulp.conversion.targets import known_targets
-from halfulp.errors import HalfulpError, did_you_mean, named
+from halfulp.conversion.editor import Change
+from halfulp.conversion.passes import run_passes
+from halfulp.conversion.targets import TARGET, known_targets
+from halfulp.conversion.walk import Walk
+from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
+from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.tensors import declaration
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Dim, Shape
-from halfulp.types import TYPES
+from halfulp.types import TYPES, Dim, Shape
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
@@ -31,13 +34,11 @@ LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",)}
 
 PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with halfulp.
 """
-_LOADERS = dict.fromkeys(chain(*LOADERS.values()))
 
 BAD = ("wrong", "refused", "crashed", "hung")
 _FOLDING = "constant folding"
 _NEAR = 4  # ulp
 _LARGE = 8  # larger fractions are not grouped, nor whole exponents beyond the greatest that was measured
-_LARGEST_DOCUMENT = 1 << 28
 _ORDER = ("exact", "rejected", "unspecified", "within", "wider", *BAD)
 
 
@@ -60,7 +61,7 @@ def asked(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     spelling = str(target)
     if spelling.endswith(".json"):
-        text = read_text(Path(spelling), _LARGEST_DOCUMENT)
+        text = read_text(Path(spelling), most=1 << 28)
         try:
             (measured,) = loads(text)
         except ValueError as error:
@@ -82,7 +83,7 @@ def default() -> dict[str, tuple[Asked, ...]]:
     Those that are installed are judged in their versions, and all of them if none is installed.
     """
     here = installed()
-    targets = {name: _known(name, here.get(name), installed=name in here) for name in here or _LOADERS}
+    targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
         format: tuple(targets[each] for each in names if each in targets) for format, names in LOADERS.items()
     }
@@ -103,12 +104,65 @@ def installed() -> dict[str, str | None]:
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
     without a builder's suffix, such as +cpu.
     """
-    versions = {name: version_of(name) for name in _LOADERS if has_module(name)}
+    versions = {name: version_of(name) for name in LOADERS["onnx"] if has_module(name)}
     if None in versions.values():  # one may be of a distribution with another name
         distributions = packages_distributions()  # which reads the list of files of all
         others = [name for name in distributions.keys() & versions.keys() if versions[name] is None]
         versions |= {name: version_of(distributions[name][0]) for name in others}
     return {name: (version or "").partition("+")[0] or None for name, version in versions.items()}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The changes that a conversion makes to a node, in order; or the reason that it refuses the node."""
+
+    steps: tuple[Change, ...] = ()  # empty if the target takes the node unchanged
+    refused: str | None = None
+
+    @property
+    def helps(self) -> bool:
+        """Whether it changes the node into what the target takes."""
+        return any(step.what != "stays unchanged" for step in self.steps)
+
+
+def conversion(use: Use, target: str) -> Conversion | None:
+    """Return the changes that a target needs in a node of an ONNX model; None for any other node or target.
+
+    The conversion is tried on the node alone, in a model of its own, with the known types and shapes of its operands.
+    """
+    if target not in known_targets() or use.row.standard != "onnx":
+        return None
+    if use.types is None:
+        return Conversion(refused="the type of an input is not known")
+    try:
+        walk = Walk(Onnx(_alone(use), "model"), check=True)
+        changes = run_passes(walk, *((each, target) for each in TARGET))
+    except HalfulpError as error:
+        reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
+        return Conversion(refused=printable(reason, most=None))
+    return Conversion(tuple(Change("", printable(each.what, most=None), each.differs) for each in changes))
+
+
+def _alone(use: Use) -> onnx.ModelProto:
+    names = [f"i{index}" for index in range(len(use.inputs))]
+    attributes = {key: value for key, value in use.attributes.items() if value is not None}
+    node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
+    graph = onnx.helper.make_graph(
+        [node], "alone", [], [declaration("o", use.inputs[0].type, use.output.shape)]
+    )
+    for name, operand in zip(names, use.inputs, strict=True):
+        if operand.constant is not None:
+            graph.initializer.append(onnx.numpy_helper.from_array(operand.constant, name))
+        else:
+            graph.input.append(declaration(name, operand.type, operand.shape))
+    imports = [onnx.helper.make_opsetid("", int(use.asked))]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def heeds_constants(use: Use, target: str) -> bool:
+    """Tell whether the conversion of a node may depend on the values of its constants."""
+    row = known_targets().get(target)
+    return row is not None and not (use.types is not None and row.takes(use.row.name, use.types))
 
 
 class Statement(NamedTuple):
@@ -149,16 +203,16 @@ def statement(
     convert: Callable[[Use, str], Conversion | None] = conversion,
 ) -> Statement:
     """Return the result of a node in a target; ``convert`` tries the conversion."""
+    measured = target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
     condition = None if breaches else open_slope(use)
     if breaches or condition is not None:
-        return _of_invalid(use, target, breaches, condition)
+        return _of_invalid(use, target, measured, breaches, condition)
     changed = convert(use, target.name)
-    return _of_valid(use, target, changed)._replace(conversion=changed)
+    return _of_valid(use, target, measured, changed)._replace(conversion=changed)
 
 
-def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conversion | None) -> Statement:
     """Return the statement about a node that breaks no clause."""
-    measured = _measured(use, target)
     if measured is None or (row := _row(use, measured, use.types)) is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
@@ -168,7 +222,7 @@ def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
         groups.append(Group("fusion", "wrong", example=why, grade="ordinary"))
     verdicts = [*(group.verdict for group in groups), *_by_type(use, measured)]
     bad = [group for group in groups if group.verdict in BAD]
-    depends = tuple(each for each in _differs(use, measured, row) if _may_differ(use, each, own))
+    depends = tuple(_dependences(use, measured, row, own))
     return Statement(
         target.name,
         max(verdicts, key=_ORDER.index, default="exact"),
@@ -191,9 +245,10 @@ def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
     )
 
 
-def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: str | None) -> Statement:
+def _of_invalid(
+    use: Use, target: Asked, measured: Measured | None, breaches: Sequence[Breach], condition: str | None
+) -> Statement:
     """Return the statement about a node that breaks clauses, or is valid on a condition."""
-    measured = _measured(use, target)
     accepted = measured.accepts if measured is not None else frozenset()
     clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
     declared_types = {operand.type for operand in (*use.inputs[:1], use.output)}
@@ -260,10 +315,6 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
     return Statement(target.name, verdict, reasons=(reason,), groups=groups)
 
 
-def _measured(use: Use, target: Asked) -> Measured | None:
-    return target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
-
-
 def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | None:
     """Return the measurements of a node's operator with operands of these types."""
     if types is None:
@@ -275,14 +326,29 @@ def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | N
     return row
 
 
-def _differs(use: Use, measured: Measured, row: Row) -> tuple[str, ...]:
-    """Return the aspects on which the bits of results depend.
+def _dependences(use: Use, measured: Measured, row: Row, own: Sequence[Group]) -> Iterator[str]:
+    """Give the aspects on which the bits of a node's results depend.
 
     A runtime that folds a node converts an exponent of another type to that of X.
     """
     alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
-    folds = alike is not None and _FOLDING in alike.differs and _FOLDING not in row.differs
-    return (*row.differs, _FOLDING) if folds else row.differs
+    folds = alike is not None and _FOLDING in alike.differs
+    for aspect in dict.fromkeys((*row.differs, *[_FOLDING] * folds)):
+        if aspect == "scalar exponent":
+            applies = _may_be_scalar(use.inputs[0], use.inputs[-1])
+        else:
+            is_own = not own or any(group.differs == aspect for group in own)
+            applies = use.is_folded if aspect == _FOLDING else is_own
+        if applies:
+            yield aspect
+
+
+def _may_be_scalar(x: Operand, y: Operand) -> bool:
+    """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
+    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
+        return False
+    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+    return bool(dims) and not any(isinstance(dim, int) for dim in dims)
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
@@ -297,10 +363,17 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
 def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
     """Return the measurements for a node's own constants, and all that can apply to it."""
     own = tuple(_narrowed(use, group) for group in _of_constants(use, row))
-    alike = () if own else tuple(_like_exponents(use, row).values())
-    is_judged = bool(alike) and (len(alike) > 1 or _is_small(use))  # not by the greatest exponent alone
-    measured = (group for group in row.groups if _touches(use, group, own, is_judged=is_judged))
-    return own, [*own, *alike, *measured]
+    alike = () if own else _like_exponent(use, row)
+    is_small = abs(use.exponent or 0) <= _LARGE
+    is_judged = len(alike) > 1 or (bool(alike) and is_small)  # not by the greatest exponent alone
+
+    def touches(group: Group) -> bool:
+        if group.name == "broadcast":
+            return any(_is_like(use, broadcast) for broadcast in group.shapes)
+        # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
+        return not own and not (is_judged and group.verdict in BAD)
+
+    return own, [*own, *alike, *filter(touches, row.groups)]
 
 
 def _narrowed(use: Use, group: Group) -> Group:
@@ -327,46 +400,30 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     return {**row.constants, **mild}
 
 
-def _like_exponents(use: Use, row: Row) -> dict[float, Group]:
+def _like_exponent(use: Use, row: Row) -> Sequence[Group]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
 
     A runtime that multiplies for whole exponents has errors that grow with the exponent. Such an exponent is judged by
     the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
     runtimes compute these two powers by a square root.
     """
-    kind = _kind(use.exponent)
-    if kind is None:
-        return {}
-    assert use.exponent is not None
+    exponent = use.exponent
+    if exponent is None or (kind := _kind(exponent)) is None:
+        return ()
     powers = _powers_of(use, row).items()
     alike = {other: group for other, group in powers if _kind(other) == kind and abs(other) != 0.5}
-    if not use.exponent.is_integer():
-        return alike if _is_small(use) else {}
+    if not exponent.is_integer():
+        return [*alike.values()] if abs(exponent) <= _LARGE else ()
     sizes = sorted(map(abs, alike))
-    place = bisect_left(sizes, abs(use.exponent))
+    place = bisect_left(sizes, abs(exponent))
     near = sizes[max(place - 1, 0) : place + 1]
-    return {other: alike[other] for other in alike if abs(other) in near}
+    return [group for other, group in alike.items() if abs(other) in near]
 
 
-def _is_small(use: Use) -> bool:
-    assert use.exponent is not None
-    return abs(use.exponent) <= _LARGE
-
-
-@lru_cache(maxsize=4096)
-def _kind(exponent: float | None) -> tuple[float, bool] | None:
-    """Return the sign of an exponent, and whether it is whole; None for those that are not grouped."""
-    if exponent is None or exponent in (0, 1) or not math.isfinite(exponent):
-        return None
-    return math.copysign(1, exponent), exponent.is_integer()
-
-
-def _touches(use: Use, group: Group, own: Sequence[Group], *, is_judged: bool) -> bool:
-    """Tell whether an error measured in a group can occur in a node."""
-    if group.name == "broadcast":
-        return any(_is_like(use, broadcast) for broadcast in group.shapes)
-    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
-    return not own and not (is_judged and group.verdict in BAD)
+def _kind(exponent: float) -> tuple[bool, bool] | None:
+    """Return whether an exponent is above 0, and whether it is whole; None for those that are not grouped."""
+    is_grouped = math.isfinite(exponent) and exponent not in (0, 1)
+    return (exponent > 0, exponent.is_integer()) if is_grouped else None
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
@@ -399,23 +456,6 @@ def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
     if len(x) == 2 or len(sizes) == 2:
         return {"vector"}
     return {"channels"} if x[1] == y[0] else {"channels", "vector"}
-
-
-def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
-    """Tell whether a dependence of a runtime's bits can affect a node."""
-    if aspect == _FOLDING:
-        return use.is_folded
-    if aspect == "scalar exponent":
-        return _may_be_scalar(use.inputs[0], use.inputs[-1])
-    return not own or any(group.differs == aspect for group in own)
-
-
-def _may_be_scalar(x: Operand, y: Operand) -> bool:
-    """Tell whether one run of a node may have one exponent for many bases, and another run many exponents."""
-    if x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1}):
-        return False
-    dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
-    return bool(dims) and not any(isinstance(dim, int) for dim in dims)
 
 
 GROUPS = {

@@ -4,8 +4,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +38,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.models.run.api import LAYERS
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
-from halfulp.specs.tensor import Shape
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, Shape
 
 _OLDEST_IR = 3  # before, there was one opset, and models imported none
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
@@ -77,8 +77,9 @@ class Operand:
 
         None for texts and complex numbers, which no operand of a valid node has.
         """
-        if self.constant is None or (wide := _wide(self.constant.dtype)) is None:
+        if self.constant is None or self.constant.dtype.kind in "OUSTc":
             return None
+        wide = self.constant.dtype if self.constant.dtype.kind in "iu" else np.float64
         with np.errstate(invalid="ignore"):  # signalling NaNs count as NaNs
             numbers = self.constant.astype(wide, copy=False)
         return numbers.reshape(1) if numbers.size == 1 else np.asarray(np.unique(numbers))
@@ -86,40 +87,25 @@ class Operand:
     def holds(self, text: str) -> bool:
         """Tell whether a number, as an example spells it, is among the values of the constant."""
         assert self.constant is not None
-        number = number_in(self.constant.dtype, text)
-        is_equal = np.any(self.values == number)
-        return bool(is_equal or (number != number and np.any(self.values != self.values)))
+        value: Any = int(text) if text.lstrip("-").isdigit() else float(text)
+        if self.constant.dtype.kind not in "iu":
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = np.array(float(text)).astype(self.constant.dtype).astype(np.float64)
+        is_equal = np.any(self.values == value)
+        return bool(is_equal or (value != value and np.any(self.values != self.values)))
 
     def _describe(self, constant: Array) -> str:
-        values = self.values
-        if values is None:
+        if self.values is None:
             return "?"
-        texts = [number(constant.dtype.type(value)) for value in values[:4]]
-        if values.size > 4:
-            return f"{values.size} values from {texts[0]} to {number(constant.dtype.type(values[-1]))}"
-        return ", ".join(texts) or "no values"
+        texts = [number(constant.dtype.type(value)) for value in (*self.values[:4], *self.values[-1:])]
+        if self.values.size > 4:
+            return f"{self.values.size} values from {texts[0]} to {texts[-1]}"
+        return ", ".join(texts[:-1]) or "no values"
 
 
 def number(value: Any) -> str:
     """Return a number with the digits that distinguish it from its neighbours."""
     return str(value).removesuffix(".0")
-
-
-@lru_cache
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Return the type in which values of a type are compared; None for texts and complex numbers."""
-    if dtype.kind in "OUSTc":
-        return None
-    return dtype if dtype.kind in "iu" else np.dtype(np.float64)
-
-
-@lru_cache(maxsize=4096)
-def number_in(dtype: np.dtype[Any], text: str) -> Any:
-    """Return a number rounded to a type of floats, in the type for comparisons."""
-    if _wide(dtype) != np.float64:
-        return int(text) if text.lstrip("-").isdigit() else float(text)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(float(text)).astype(dtype).astype(np.float64)[()]
 
 
 class Breach(NamedTuple):
@@ -298,7 +284,14 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
     placed = _placing(scope, folded, ends)
-    operand = cache(partial(_operand, scope))
+
+    @cache
+    def operand(name: str) -> Operand:
+        value, tensor, array = scope.value(name), scope.tensor(name), None
+        if tensor is not None and math.prod(tensor.dims) <= _MOST_CONSTANT:
+            array = scope.array(name)
+        return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
+
     for index, node in enumerate(nodes):
         for inner in model.within(scope, index, node) if node.attribute else ():
             yield from _within(model, inner, folded)
@@ -307,13 +300,6 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
             operator = in_force("onnx", node.op_type, scope.opset).id
             name, facts = label(node, index, scope.where), (attributes_of(node), scope, index)
             yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
-
-
-def _operand(scope: Scope, name: str) -> Operand:
-    value, tensor, array = scope.value(name), scope.tensor(name), None
-    if tensor is not None and math.prod(tensor.dims) <= _MOST_CONSTANT:
-        array = scope.array(name)
-    return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 
 def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
@@ -340,13 +326,13 @@ def _folded(
     outer: Iterable[str] = (),
 ) -> set[str]:
     """Return the values that nodes, by their inputs and outputs, compute from constants alone, and outer ones."""
-    folded, varying = {"", *outer}, set[str]()
+    folded = {"", *outer}
     for inputs, outputs in steps:
         names = list(inputs)
-        if names and varying.isdisjoint(names) and all(n in folded or is_constant(n) for n in names):
+        if names and all(name in folded or is_constant(name) for name in names):
             folded.update(outputs)
         else:
-            varying.update(filter(None, outputs))
+            folded.difference_update(filter(None, outputs))  # they hide outer values of their names
     return folded
 
 
@@ -364,7 +350,10 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     for where, body in ir.graphs(network):
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
-        placed = _around(graph, makers, where, file)
+        steps = map(attrgetter("inputs", "outputs"), graph.nodes)
+        folded = _folded(steps, graph.constants.__contains__)
+        ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
+        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -380,21 +369,8 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
     return uses, tuple(replaced)
 
 
-_AS_ONNX = {
-    "Power": "Pow",
-    "Multiply": "Mul",
-    "Subtract": "Sub",
-    "Divide": "Div",
-    "Maximum": "Max",
-    "ReLU": "Relu",
-}
-
-
-def _around(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Callable[[Use], Use]:
-    steps = ((node.inputs, node.outputs) for node in graph.nodes)
-    folded = _folded(steps, graph.constants.__contains__)
-    ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-    return _placing(_in_onnx(graph, makers, where, file), folded, ends)
+_AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
+_AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
 def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onnx import NodeProto
-from rich.table import Table
 
-from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, table, time_of
+from halfulp.benchmark.comparison import Exactness, exactness, share_of, spread, time_of
 from halfulp.benchmark.timing import Call, InterleavedRuns, ratio, summary
 from halfulp.conversion.opset import inline
 from halfulp.conversion.verify import is_ours as is_one_of_ours
@@ -26,12 +26,11 @@ from halfulp.models.graph import Array, Node, unused
 from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.tensors import release
 from halfulp.models.onnx.walk import every_node, is_ours
-from halfulp.models.run.report import sentence, vacuous
+from halfulp.models.run.report import RunReport, sentence, vacuous
 from halfulp.operators import op
 from halfulp.types import TYPES
 
 PROFILED_RUNS = 10
-Progress = Callable[[str], None]
 
 
 @contextmanager
@@ -68,12 +67,12 @@ class NodeTimes(NamedTuple):
     share: float  # their share of the time of all nodes, from 0 to 1
 
 
-def node_times(profiles: Sequence[Sequence[tuple[str, float]]], wanted: Set[str]) -> NodeTimes:
-    """Return the medians over several runs, each given as all nodes' names and seconds."""
-    executed = {name for profile in profiles for name, _ in profile} & wanted
-    wholes = (sum(seconds for _, seconds in profile) for profile in profiles)
-    parts = [sum(seconds for name, seconds in profile if name in wanted) for profile in profiles]
-    shares = (part / whole if whole else 0.0 for part, whole in zip(parts, wholes, strict=True))
+def node_times(reports: Sequence[RunReport], wanted: Set[str], *, exact: bool) -> NodeTimes:
+    """Return the medians over several runs of the nodes with these labels, if halfulp ran them, or did not."""
+    own = [[row for row in each.nodes if (row.engine == "halfulp") == exact] for each in reports]
+    parts = [sum(row.seconds for row in rows if row.label in wanted) for rows in own]
+    shares = (part / (report.seconds or 1.0) for part, report in zip(parts, reports, strict=True))
+    executed = {row.label for row in chain(*own)} & wanted
     return NodeTimes(len(executed), statistics.median(parts), statistics.median(shares))
 
 
@@ -82,9 +81,7 @@ class Contender:
     """The results of a network with one kind of kernels."""
 
     nodes: NodeTimes
-    exactness: Sequence[
-        Exactness
-    ]  # of the results of each Pow and PRelu outside of subgraphs, given its operands
+    exactness: Sequence[Exactness]  # of each Pow and PRelu outside of subgraphs, given its operands
     outputs: Mapping[str, Array]
     times: list[float] = field(default_factory=list)  # of the whole network, in turns with the other kernels
 
@@ -138,12 +135,9 @@ def compare(
     inputs: Mapping[str, Any],
     threads: int,
     seconds: float,
-    progress: Progress = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Run a network with both kinds of kernels, in turns that take some seconds in all.
-
-    ``progress`` receives the name of each step before it begins.
-    """
+    """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     results: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
     for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
@@ -157,11 +151,8 @@ def compare(
             continue
         # ONNX Runtime also turns some other operators into Pow.
         names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
-        profiles = [
-            [(row.label if (row.engine == "halfulp") == exact else "", row.seconds) for row in report.nodes]
-            for report in reports
-        ]
-        results[whose] = Contender(node_times(profiles, names), compared, _tensors(outputs))
+        tensors = {name: each for name, each in outputs.items() if str(getattr(each, "dtype", "")) in TYPES}
+        results[whose] = Contender(node_times(reports, names, exact=bool(exact)), compared, tensors)
         calls[whose] = partial(engine.run_in, session, model, inputs)
     progress("measuring")
     for whose, times in InterleavedRuns(calls).take(seconds).items() if calls else ():
@@ -186,37 +177,28 @@ def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[E
     return [exactness(known[node.outputs[0]], right(node)) for node in nodes]
 
 
-def _tensors(outputs: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: v for name, v in outputs.items() if hasattr(v, "dtype") and v.dtype.name in TYPES}
-
-
 # --- as a table and as JSON ----------------------------------------------------------------------
 
 
-def report(row: Comparison, nodes: int) -> Table:
-    """Return the table of a network with this number of Pow and PRelu nodes: a line for each kind of kernels."""
+def report(row: Comparison, nodes: int) -> list[list[str]]:
+    """Return the cells of a network with this number of Pow and PRelu nodes: a line for each kind of kernels."""
     names = f"onnxruntime {version_of('onnxruntime') or ''}", "  with halfulp"
-    lines = [[name, *_cells(each, nodes)] for name, each in zip(names, (row.own, row.ours), strict=True)]
-    return table("", ("", "a run", "its Pow and PRelu", "their results"), lines)
+    return [[name, *_cells(each, nodes)] for name, each in zip(names, (row.own, row.ours), strict=True)]
 
 
 def sentences(row: Comparison) -> Iterator[str]:
     """Yield the gain, or the reason why the network does not run."""
-    if row.ratio is not None and row.difference is not None:
-        yield f"with halfulp {1 / row.ratio:.2g}x as fast; {_apart(row.difference)}"
+    if row.ratio is not None and (outputs := row.difference) is not None:
+        share = share_of(outputs.misrounded / outputs.total) if outputs.total else ""
+        apart = f"outputs at most {outputs.farthest:,} ulp apart, in {share} of {outputs.total:,} elements"
+        if not outputs.misrounded:
+            apart = "outputs equal" if share else "the outputs have no elements: -i DIM=N changes sizes"
+        yield f"with halfulp {1 / row.ratio:.2g}x as fast; {apart}"
     yield from (sentence(name, reason) for name, reason in row.vacuous.items())
     if isinstance(row.own, str):
         yield row.own
     if isinstance(row.ours, str) and row.ours != row.own:
         yield f"with halfulp: {row.ours}"
-
-
-def _apart(outputs: Exactness) -> str:
-    if outputs.total == 0:
-        return "the outputs have no elements: -i DIM=N changes sizes"
-    share = share_of(outputs.misrounded / outputs.total)
-    distance = f"at most {outputs.farthest:,} ulp apart, in {share} of {outputs.total:,} elements"
-    return f"outputs {distance if outputs.misrounded else 'equal'}"
 
 
 def document(row: Comparison) -> dict[str, Any]:

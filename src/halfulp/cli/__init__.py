@@ -1,4 +1,4 @@
-"""The command line. Each verb has its own file; this file has the parts that all verbs share.
+"""The command line. A file has the verbs of a panel of ``--help``; this one, what happens around all of them.
 
 A verb imports the modules that load the onnx package inside its function, so that ``halfulp --help`` starts at once.
 """
@@ -20,12 +20,9 @@ import typer
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
-from halfulp.cli.audit import audit
-from halfulp.cli.bench import bench
 from halfulp.cli.check import accuracy, check
-from halfulp.cli.convert import convert, repair
+from halfulp.cli.models import audit, bench, convert, repair, run
 from halfulp.cli.programs import demo, doors, exec, spec
-from halfulp.cli.run import run
 from halfulp.errors import HalfulpError, HalfulpWarning, in_shell, printable
 from halfulp.installed import ANSWERS, version_of
 
@@ -60,8 +57,7 @@ class _Flags:
         return params
 
 
-class _Verb(_Flags, TyperCommand):
-    """One verb."""
+class _Verb(_Flags, TyperCommand): ...
 
 
 class _Verbs(_Flags, TyperGroup):
@@ -95,10 +91,17 @@ class _Verbs(_Flags, TyperGroup):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn an error into text on stderr and a status."""
+    """Turn an error into text on stderr and a status; without one, write the standard output."""
     try:
-        with _flushed():
+        ended = None
+        try:
             yield
+        except typer.Exit as error:
+            ended = error
+        if sys.stdout is not None:  # None if it was closed at the start
+            sys.stdout.flush()
+        if ended is not None:
+            raise ended
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
@@ -115,20 +118,6 @@ def _in_words() -> Iterator[None]:
         except OSError:
             _let_go(sys.stderr)
         raise typer.Exit(2) from None
-
-
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Write the standard output of a verb that ends without an error."""
-    ended = None
-    try:
-        yield
-    except typer.Exit as error:
-        ended = error
-    if sys.stdout is not None:  # None if it was closed at the start
-        sys.stdout.flush()
-    if ended is not None:
-        raise ended
 
 
 def _words(error: Exception) -> str | None:

@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import OUTPUT, FailOn, File, Force, Html, Json, Names, check_grade, output_option
-from halfulp.cli.output import (
+from halfulp.cli.shared import (
+    OUTPUT,
+    FailOn,
+    File,
+    Force,
+    Html,
+    Json,
+    Names,
     check_writable,
     console,
     is_stdout,
+    output_option,
     people,
     placed,
     print_rows,
@@ -134,7 +141,6 @@ def check(
     allowed = load_allowed(allow)
     read = [allow, *(spec.file for spec in specs)]
     check_writable(*written, read=read, force=force)  # now, not after a long run
-    check_grade(fail_on)
     if format not in FORMATS:
         raise HalfulpError(f"--format {format[:80]}; {did_you_mean(format, FORMATS)}")
     if is_stdout(export):

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.inputs import OUTPUT, File, output_option
-from halfulp.cli.output import console, placed, print_rows, working
+from halfulp.cli.shared import OUTPUT, File, console, output_option, placed, print_rows, working
 from halfulp.doors import COUNT, DIGESTS, DOORS, measure
 from halfulp.errors import HalfulpError, did_you_mean, in_shell, named
 from halfulp.installed import get_libm

@@ -10,8 +10,7 @@ from halfulp._interop import Array
 from halfulp.errors import HalfulpError
 from halfulp.operators import op
 from halfulp.specs import OpVersion, TensorType, find
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import element_type
+from halfulp.types import element_type, tensor_type
 
 Group = Literal["values", "special", "edge", "hard", "broadcast", "invalid", "reproducibility"]
 Aspect = Literal["position", "length", "threads", "scalar exponent", "constant folding"]

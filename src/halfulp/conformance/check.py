@@ -34,8 +34,7 @@ from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
 from halfulp.operators import thread_count
 from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
-from halfulp.specs.tensor import tensor_type
-from halfulp.types import same_bits
+from halfulp.types import same_bits, tensor_type
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 

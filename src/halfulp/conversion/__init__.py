@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, Unpack, get_args
+from typing import Any, ClassVar, Unpack, get_args
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.editor import Change
 from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
 from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
 from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.passes import Pass, check_result, lower, run_passes, save_onnx
-from halfulp.conversion.rules import Rule, rewrite
+from halfulp.conversion.rules import rewrite
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
 from halfulp.conversion.walk import Walk
@@ -165,17 +165,20 @@ def convert(
     if not values["verify"]:
         return conversion
     feed = Feed(0, dims, inputs, progress)
+    after = before.of(new.proto)
     if network is not None:
-        return replace(conversion, verification=compare_network(before, network, feed))
-    verification = _compared(before, before.of(new.proto).check(), feed, asked, changes)
-    return replace(conversion, verification=verification)
+        found = compare_network(before, network, feed)
+    elif "float32" in asked or ("fuse" in asked and has_halves(before.proto)):
+        found = compare_with_float32(before, after.check(), feed, is_fused="fuse" in asked)
+    else:
+        found = compare(before, after.check(), feed, changes)
+    return replace(conversion, verification=found)
 
 
-_Stays: TypeAlias = Callable[[NodeProto, Editor], None]
-_SPELLINGS: Mapping[str, Mapping[str, tuple[tuple[Rule, ...], _Stays | None]]] = {
+_SPELLINGS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "PRelu": {
-        "expand": (spellings.EXPAND_PRELU, spellings.refuse_prelu),
-        "relu": (spellings.PRELU_BY_RELU, spellings.refuse_prelu),
+        "expand": (spellings.EXPAND_PRELU, lambda node, edit: edit.type_of(node.input[0])),
+        "relu": (spellings.PRELU_BY_RELU, lambda node, edit: edit.type_of(node.input[0])),
         "fold": (spellings.FOLD_PRELU, spellings.why_prelu_stays),
     },
     "Pow": {
@@ -191,7 +194,7 @@ def _spelled(op_type: str, walk: Walk, how: str) -> None:
     """Write the Pow or PRelu nodes of a model in other operators, or these as Pow or PRelu."""
     tables = _SPELLINGS[op_type]
     if str(how) not in tables:
-        raise HalfulpError(f"no way {how!s:.80} to write {op_type}; {did_you_mean(str(how), [*tables])}")
+        raise HalfulpError(f"no way {how!s:.80} to write {op_type}; {did_you_mean(str(how), tables)}")
     opset_of(walk)
     rewrite(walk, *tables[how])
 
@@ -218,13 +221,3 @@ def _read(source: Source) -> tuple[Onnx, Walk, list[Change]]:
     changes = [Change(before.file, line) for line in lines]
     walk = Walk(before.copy(), check=has_ours(before))
     return before, walk, changes + walk.told()
-
-
-def _compared(
-    before: Onnx, after: Onnx, feed: Feed, asked: Mapping[str, Any], changes: list[Change]
-) -> Verification:
-    """Run a model before and after the passes that are asked for."""
-    is_fused = "fuse" in asked
-    if "float32" in asked or (is_fused and has_halves(before.proto)):
-        return compare_with_float32(before, after, feed, is_fused=is_fused)
-    return compare(before, after, feed, changes)

@@ -24,8 +24,7 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
-from halfulp.specs.tensor import Dim
-from halfulp.types import TYPES
+from halfulp.types import TYPES, Dim
 
 WRAPS = "wraps around, where the power saturates"
 """How products of integers differ from a power with a floating-point exponent."""

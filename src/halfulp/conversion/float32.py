@@ -7,6 +7,7 @@ put in float32, from the square to the root, or to the division by it, that brin
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, starmap
 from typing import Any
 
@@ -46,8 +47,7 @@ def _inlined(walk: Walk, what: str) -> None:
 
 def _in_float32(walk: Walk, what: str) -> str | None:
     """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
-    names = set() if what in _KINDS else _names(what, walk)
-    before = len(walk.changes)
+    names, before = _names(what, walk), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
     for owner, opset in walk.owners:
         scopes = [*walk.scopes(owner)]
@@ -58,11 +58,11 @@ def _in_float32(walk: Walk, what: str) -> str | None:
                     region.difference_update(node.output)
                     walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
-    if len(walk.changes) > before:
-        return None
     nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
-    by_itself = "--float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-    return f"{nothing}: {by_itself}" if what == "norms" else nothing
+    by_itself = (
+        ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    )
+    return None if len(walk.changes) > before else nothing + by_itself * (what == "norms")
 
 
 FLOAT32 = (_inlined, _in_float32)
@@ -71,6 +71,8 @@ FLOAT32 = (_inlined, _in_float32)
 
 def _names(what: str, walk: Walk) -> set[str]:
     """Return names of nodes that have commas between them, and may have commas, and spaces at the ends, within them."""
+    if what in _KINDS:
+        return set()
     numbered = chain.from_iterable(enumerate(scope.owner.node) for scope in walk.scopes())
     known = set().union(*starmap(_spellings, numbered)) - {""}
     rest, names = f",{what},", set[str]()
@@ -94,7 +96,7 @@ def zero_epsilons(model: Onnx) -> Iterator[Change]:
     """Give a notice about each norm in halves whose epsilon is 0, for it divides zeros by 0 in float32, too."""
     told = "its epsilon is 0, to which a converter rounded it: set it to that of the original network"
     for scope in model.scopes():
-        for node in chain.from_iterable(norms(scope)):
+        for node in chain(*norms(scope)):
             constants = [scalar(name, scope) for name in node.input if name]
             is_half = scope.value(node.output[0]).type in HALVES
             if node.op_type in ("Add", "Clip", "Max") and is_half and 0 in constants:
@@ -104,26 +106,28 @@ def zero_epsilons(model: Onnx) -> Iterator[Change]:
 def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     """Yield the first output of each node of a graph that is wanted, and of each cast behind one of them."""
     nodes = scope.owner.node
-
-    def is_of_tensors(node: NodeProto) -> bool:  # a sequence keeps its elements
-        kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
-        return not subgraphs(node) and kinds <= {"tensor", "undeclared"}
-
-    if what == "norms":
-        wanted = [*chain.from_iterable(norms(scope))]
-    elif what == "pow":
-        wanted = [node for node in nodes if node.op_type == "Pow"]
-    elif what == "all":
-        wanted = [node for node in nodes if node.op_type != "Constant" and is_of_tensors(node)]
-    else:  # the bodies of a node are looked at by themselves
-        called = (node for number, node in enumerate(nodes) if not names.isdisjoint(_spellings(number, node)))
-        wanted = [node for node in called if not subgraphs(node)]
+    named = partial(_is_named, scope, what, names)
+    wanted = (
+        [*chain(*norms(scope))] if what == "norms" else [node for _, node in filter(named, enumerate(nodes))]
+    )
     made = {name for node in wanted for name in node.output}
     for node in nodes:
         if node.op_type == "Cast" and not made.isdisjoint(node.input):
             made.update(node.output)
             wanted.append(node)
     yield from (name for node in wanted for name in node.output[:1])
+
+
+def _is_named(scope: Scope, what: str, names: set[str], numbered: tuple[int, NodeProto]) -> bool:
+    """Tell whether a node is among all, each Pow or those with names. Nodes in bodies are looked at by themselves."""
+    _, node = numbered
+    if what == "pow":
+        return node.op_type == "Pow"
+    if what != "all":
+        return not subgraphs(node) and not names.isdisjoint(_spellings(*numbered))
+    kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
+    is_of_tensors = kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
+    return is_of_tensors and node.op_type != "Constant" and not subgraphs(node)
 
 
 def _why_left(node: NodeProto, known: Scope) -> str:
@@ -323,13 +327,10 @@ def _cast_weights(proto: ModelProto) -> set[str]:
 
 def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
     """Return inputs in the types that a model declares: a widened one reads float32."""
-    types = {value.name: value.type for value in model.graph.inputs}
-    return {
-        name: np.asarray(value).astype(np.float32)
-        if types.get(name) == "float32" and np.asarray(value).dtype.name in HALVES
-        else value
-        for name, value in sample.items()
-    }
+    wide = {value.name for value in model.graph.inputs if value.type == "float32"}
+    arrays = {name: np.asarray(sample[name]) for name in wide & sample.keys()}
+    halves = {name: array for name, array in arrays.items() if array.dtype.name in HALVES}
+    return {**sample, **{name: array.astype(np.float32) for name, array in halves.items()}}
 
 
 def _half_types(proto: ModelProto) -> Iterator[onnx.TypeProto.Tensor]:

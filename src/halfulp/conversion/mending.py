@@ -30,8 +30,7 @@ from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
-from halfulp.specs.tensor import Dim, Shape, format_shape
-from halfulp.types import TYPES
+from halfulp.types import TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]

@@ -38,8 +38,6 @@ from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, plain_domain, subgraphs
 from halfulp.models.run.report import vacuous
 
-_KINDS = {"Pow": "Power", "PRelu": "PRelu"}
-
 
 @dataclass(frozen=True)
 class Network:
@@ -182,7 +180,7 @@ def _difference(node: NodeProto, known: Scope, output: Any) -> str:
     if output is None:
         return f"its output {node.output[0]!r} is gone"
     found = output.get_node()
-    kind = _KINDS[node.op_type]
+    kind = {"Pow": "Power"}.get(node.op_type, node.op_type)
     if found.get_type_name() != kind:
         return f"it has become {found.get_type_name()}"
     types = {str(end.get_element_type()) for end in (*found.input_values(), output)}
@@ -212,7 +210,7 @@ def _other_operand(source: Any, name: str, known: Scope) -> str:
     wanted, constant = known.value(name).type, known.array(name)
     if wanted not in (None, kind):
         return f"its operand {name!r} is {kind}, not {wanted}"
-    producer = source.get_node()
+    producer, names = source.get_node(), source.get_names()
     if constant is not None:
         if producer.get_type_name() != "Constant":
             return f"its operand {name!r} is not a constant any more"
@@ -220,7 +218,6 @@ def _other_operand(source: Any, name: str, known: Scope) -> str:
         if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
             return f"its constant {name!r} is another"
         return ""
-    names = source.get_names()
     # The values that a body reads from the graph around it are numbered.
     numbered = re.compile(rf"{re.escape(name)}_\d+")
     is_captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))
@@ -243,7 +240,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
     """
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(model)
-    notes: list[str] = []
+    notes, differences = list[str](), list[str]()
 
     def ending(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in turns & inputs.keys():
@@ -251,14 +248,14 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
                 raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
         return inputs
 
+    trial = cache(partial(_runner, network, exact=True))
+
+    # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
+    def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
+        found = trial()(ending(tried))
+        return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
+
     try:
-        trial = cache(partial(_runner, network, exact=True))
-
-        # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
-        def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
-            found = trial()(ending(tried))
-            return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
-
         inputs, told = feed.made(model, in_both)
         expected = run(inputs)
         # Compile again: after a failed inference, OpenVINO may give NaN.
@@ -270,9 +267,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
         own = _runner(network, exact=False)(inputs)
     except ModelError as error:
         notes.append(f"with OpenVINO's own operators it {error.message}")
-    version = openvino().__version__.partition("-")[0]
-    differences: list[str] = []
-    reasons = vacuous(expected)
+    version, random = openvino().__version__.partition("-")[0], drawing(model.graph.nodes)
     for name, right in expected.items():
         away, text = distance(right, answer.get(name))
         line = f"output {name!r} in openvino {version}: {text} with halfulp's operators"
@@ -281,13 +276,10 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
             line = f"{line}, {text} with its own"
             if right.dtype.kind == "f":  # its own powers of integers saturate
                 away = max(away, away_by_own)
-        if (
-            away > _TOLERANCE
-            and (node := drawing(model.graph.nodes))
-            and difference(right, run(inputs)[name])
-        ):
-            away, line = 0, f"{line}; other numbers in each run, since node {node} draws them"
+        if away > _TOLERANCE and random and difference(right, run(inputs)[name]):
+            away, line = 0, f"{line}; other numbers in each run, since node {random} draws them"
         (notes if away <= _TOLERANCE else differences).append(line)
+    reasons = vacuous(expected)
     told_by = (right for name, right in expected.items() if name not in reasons)
     elements = sum(right.size for right in told_by if isinstance(right, np.ndarray))
     failure = nothing_told(expected, reasons) if not differences else ""
@@ -299,10 +291,9 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
 def _runner(
     network: Network, *, exact: bool, notes: list[str] | None = None
 ) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
-    """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
+    """Return a network compiled by OpenVINO; with ``exact`` a copy of it, with halfulp's operators.
 
-    With ``exact``, halfulp's operators are put into a copy of it. ``notes`` gets a sentence for each node that stays
-    OpenVINO's own all the same. A ModelError says that OpenVINO does not compile it, or that a node breaks a clause.
+    ``notes`` gets a sentence for each node that stays OpenVINO's own all the same.
     """
     from halfulp.integrations.openvino import put_into
     from halfulp.integrations.openvino.engine import Compiled

@@ -95,12 +95,10 @@ def refuse(walk: Walk, where: str = "", hint: str = "") -> None:
         by_reason.setdefault(reason, []).append(name)
     said = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
     (name, place, reason), *others = refused
-    if not others:
-        raise UnsupportedError(f"{walk.file}: node {name}: no exact form in {place}: {reason}{hint}")
-    number = len(refused)
-    raise UnsupportedError(
-        f"{walk.file}: {number} nodes have no exact form in {where or place}: {said}{hint}"
-    )
+    what = f"node {name}: no exact form in {place}: {reason}"
+    if others:
+        what = f"{len(refused)} nodes have no exact form in {where or place}: {said}"
+    raise UnsupportedError(f"{walk.file}: {what}{hint}")
 
 
 class Refusal(NamedTuple):
@@ -113,7 +111,13 @@ class Refusal(NamedTuple):
 
 def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     """Return why the checker refuses a model, None if it accepts it; its large weights need not be looked at."""
-    checkable = _without_own(_without_data(model, math.inf if with_weights else _LARGE))
+
+    def is_left_out(tensor: TensorProto) -> bool:  # for external data the checker would look here
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        return is_external or (not with_weights and math.prod(tensor.dims) > _LARGE)
+
+    is_whole = not any(map(is_left_out, model.graph.initializer))
+    checkable = _without_own(model if is_whole else without_tensors(model, is_left_out))
     if _message(checkable) is None:
         return None
     numbered = deepcopy(checkable)
@@ -137,13 +141,11 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
 
 def is_harmless(refused: Refusal, model: ModelProto) -> bool:
     """Tell whether runtimes load such a model."""
-    is_input = any(
-        refused.reason.startswith(f"{_UNTYPED} (value_info name: {x.name})") for x in model.graph.input
-    )
-    is_sparse = (
-        bool(model.graph.sparse_initializer) and "has unsupported type: sparse_tensor(" in refused.reason
-    )
-    return is_sparse or (refused.reason.startswith(_HARMLESS) and not is_input)
+    reason, graph = refused.reason, model.graph
+    if graph.sparse_initializer and "has unsupported type: sparse_tensor(" in reason:
+        return True
+    of_inputs = tuple([f"{_UNTYPED} (value_info name: {each.name})" for each in graph.input])
+    return reason.startswith(_HARMLESS) and not reason.startswith(of_inputs)
 
 
 def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
@@ -240,15 +242,6 @@ def _without_own(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _without_data(model: ModelProto, most: float) -> ModelProto:
-    """Return a model whose external tensors, for which the checker would look here, and larger ones are inputs."""
-
-    def is_left_out(tensor: TensorProto) -> bool:
-        return tensor.data_location == TensorProto.EXTERNAL or math.prod(tensor.dims) > most
-
-    return without_tensors(model, is_left_out) if any(map(is_left_out, model.graph.initializer)) else model
-
-
 # --- the IR version --------------------------------------------------------------------------------
 
 
@@ -289,8 +282,6 @@ _TYPES_SINCE = {
 }
 """The IR version that introduced an element type."""
 
-_IR_OF_FUNCTIONS = 10  # with overloads and defaults of attributes
-
 
 def lower(walk: Walk, opset: int) -> None:
     """Lower a model's IR version as far as an opset and the content allow."""
@@ -312,7 +303,7 @@ def _has_weights(graph: GraphProto) -> bool:
 def _needed(model: ModelProto) -> int:
     """Return the IR version that a model's content needs."""
     needed, kinds = [OLDEST_IR], set[int]()
-    needed += [_IR_OF_FUNCTIONS if each.attribute_proto or each.overload else 8 for each in model.functions]
+    needed += [10 if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
         for attribute in (each for node in owner.node for each in node.attribute):
             kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}

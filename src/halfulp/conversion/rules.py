@@ -24,8 +24,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import islice
+from functools import cache, cached_property, partial
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
@@ -39,7 +39,7 @@ from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.specs.tensor import Shape
+from halfulp.types import Shape
 
 Term: TypeAlias = ast.expr
 Bound: TypeAlias = Mapping[str, Any]
@@ -68,11 +68,6 @@ class _Parts(ast.NodeTransformer):
     def visit_Name(self, name: ast.Name) -> ast.AST:
         """Return the term of a name among the parts, and any other name."""
         return self._read(name.id) if name.id in self._parts else name
-
-
-def node_of(op_type: str, *operands: Term) -> Term:
-    """Return the term of a node. An operand that several nodes share is built once."""
-    return ast.Call(ast.Name(op_type), list(operands), [])
 
 
 def number_of(term: Term) -> float | None:
@@ -142,21 +137,17 @@ def _orders(op_type: str, operands: list[Term], node: NodeProto) -> list[list[Te
     return both[1:] if is_mirrored else both if op_type in _COMMUTATIVE else both[:1]
 
 
-def _matched(
-    operands: list[Term], node: NodeProto, view: Editor, bound: Bound, index: int = 0
-) -> Iterator[Bound]:
-    if index == len(operands):
-        yield bound
-        return
-    term, name = operands[index], node.input[index]
-    rank = len(view.value(name).shape or ())
-    # A number has to leave the shape of those beside it.
-    if rank and isinstance(term, ast.Constant | ast.UnaryOp):
-        beside = (view.value(other).shape for place, other in enumerate(node.input) if place != index)
-        if not any(shape is not None and len(shape) >= rank for shape in beside):
-            return
-    for more in matches(term, name, view, bound):
-        yield from _matched(operands, node, view, more, index + 1)
+def _matched(operands: list[Term], node: NodeProto, view: Editor, bound: Bound) -> Iterable[Bound]:
+    """Return each way in which the first inputs of a node are some operands."""
+    bounds: Iterable[Bound] = [bound]
+    ranks = [len(view.value(name).shape or ()) for name in node.input]
+    for place, (term, name) in enumerate(zip(operands, node.input, strict=False)):
+        # A number has to leave the shape of those beside it.
+        of_others = max([0, *ranks[:place], *ranks[place + 1 :]])
+        if isinstance(term, ast.Constant | ast.UnaryOp) and ranks[place] > of_others:
+            return []
+        bounds = chain.from_iterable(map(partial(matches, term, name, view), bounds))
+    return bounds
 
 
 def _is(array: Array | None, number: float) -> bool:
@@ -170,8 +161,7 @@ def _is(array: Array | None, number: float) -> bool:
 
 # --- building -------------------------------------------------------------------------------------
 
-_COMPARISONS = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
-_BROADCASTING = _COMPARISONS | {"Add", "Sub", "Mul", "Div"}
+_BROADCASTING = {*_MIRRORED, "Add", "Sub", "Mul", "Div"}
 _ELEMENTWISE = _BROADCASTING | {"Neg", "Relu", "Sqrt", "Reciprocal", "Log", "Exp"}
 _OLDEST_NUMPY = 7  # the first opset that broadcasts as NumPy does
 
@@ -239,7 +229,7 @@ def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
         with suppress(Mismatch):
             shape = NUMPY.infer(shape, operand.shape, {})
     kind = next((operand.type for operand in operands if operand.type is not None), None)
-    return Value("", "bool" if op_type in _COMPARISONS else kind, shape)
+    return Value("", "bool" if op_type in _MIRRORED else kind, shape)
 
 
 # --- rules ----------------------------------------------------------------------------------------

@@ -4,17 +4,18 @@ A Pow with a constant exponent becomes products, roots and reciprocals, any othe
 norm that is written out becomes one operator: LayerNormalization-17, RMSNormalization-23.
 """
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import NodeProto
 
-from halfulp.conversion.editor import WRAPS, Editor, NoExactForm
+from halfulp.conversion.editor import WRAPS, Editor
 from halfulp.conversion.rules import (
     DIFFERS,
     ULPS,
@@ -24,7 +25,6 @@ from halfulp.conversion.rules import (
     Rule,
     Term,
     found,
-    node_of,
     parse,
     rewrite,
     written,
@@ -87,8 +87,7 @@ def alpha(match: Match) -> Answer:
         return False
     given = np.float32(attributes_of(match.root).get("alpha", 0.01))
     slope = np.array(given.astype(dtype_named(kind)))
-    is_rounded = float(slope) != float(given)
-    return {"slope": slope} | ({DIFFERS: f"alpha is rounded to {kind}"} if is_rounded else {})
+    return {"slope": slope, DIFFERS: None if float(slope) == float(given) else f"alpha is rounded to {kind}"}
 
 
 def computed(match: Match) -> Answer:
@@ -210,28 +209,19 @@ def why_prelu_stays(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-def refuse_prelu(node: NodeProto, edit: Editor) -> None:
-    """Refuse a PRelu that no row expands."""
-    raise NoExactForm(f"the type of its input {node.input[0]!r} is not known")
-
-
 # --- Pow ------------------------------------------------------------------------------------------
 
 _MOST = 16  # larger exponents are not expanded into products
 _MOST_APPROXIMATELY = 1024  # by --pow logarithms
 MOST_OF_INTEGERS = 64  # where the opset has no Pow for them
-_WORDS = {"Mul": "products", "Sqrt": "Sqrt", "Reciprocal": "Reciprocal"}
 _UFUNCS = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
 
-_UNKNOWN_RANK = 1 << 6
 _DEEPEST = 6
 
-_Operation = Callable[..., Any]
 
-
-def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
+def in_products(exponent: float, x: Any, operation: Callable[..., Any]) -> Any:
     """Return the power of x to a multiple of 1/4: products of squares and of square roots.
 
     ``operation`` makes a value of an operator and operands, as ``("Mul", x, x)``.
@@ -248,25 +238,21 @@ def in_products(exponent: float, x: Any, operation: _Operation) -> Any:
         root = operation("Sqrt", root)
         if quarters & quarter:
             factors.append(root)
-    result = factors[0] if factors else base
-    for factor in factors[1:]:
-        result = operation("Mul", result, factor)
+    result = reduce(partial(operation, "Mul"), factors or [base])
     return operation("Reciprocal", result) if -1 < exponent < 0 else result
 
 
 def one_exponent(match: Match) -> float | None:
     """Return the exponent if one constant is that of all elements, and leaves X's shape; None otherwise."""
     x, result = match.shape("x"), match.view.value(match.root.output[0]).shape
-    array, maker, rank = match.array("e"), match.maker("e"), _UNKNOWN_RANK
-    if array is not None:
-        rank = array.ndim
-    elif maker.op_type == "Expand":
+    array, maker = match.array("e"), match.maker("e")
+    keeps_shape = array is not None and array.size == 1 and array.ndim <= len(x or ())
+    if maker.op_type == "Expand" and array is None:
         array = match.view.array(maker.input[0])
-    elif maker.op_type == "ConstantOfShape":
+    elif maker.op_type == "ConstantOfShape" and array is None:
         array = next((onnx.numpy_helper.to_array(each.t) for each in maker.attribute), np.zeros(1))
     if array is None or not array.size or (array != array.flat[0]).any():
         return None
-    keeps_shape = array.size == 1 and rank <= len(x or ())
     is_same = x is not None and None not in x and x == result
     return float(array.flat[0]) if keeps_shape or is_same else None
 
@@ -281,19 +267,17 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
     if not (exponent if least >= 0 else 4 * exponent).is_integer():  # an integer has no root
         return False
     power, operators, at_special = _expansion(exponent)
-    words = " and ".join(dict.fromkeys(_WORDS[each] for each in operators)) or "Identity"
-    differs: list[str] = []
+    named = dict.fromkeys("products" if each == "Mul" else each for each in operators)
+    words, differs = " and ".join(named) or "Identity", [*at_special]
     ulps = 0.0  # that a result can be off: an error of X counts Y times
     if len(operators) > 1 and not is_int:
         ulps = abs(exponent) + len(operators)
-        differs.append(
-            f"each of its {len(operators)} {'products' if words == 'products' else 'operations'} is rounded"
-        )
+        noun = "products" if words == "products" else "operations"
+        differs = [f"each of its {len(operators)} {noun} is rounded", *at_special]
     elif operators and is_int and "float" in match.type("e"):
-        differs.append(f"a power that {kind} does not hold {WRAPS}")
-    differs += at_special
-    answer = {"power": power, "words": f"x^{exponent:g} becomes {words}", ULPS: ulps}
-    return answer | ({DIFFERS: "; ".join(differs)} if differs else {})
+        differs = [f"a power that {kind} does not hold {WRAPS}", *at_special]
+    words = f"x^{exponent:g} becomes {words}"
+    return {"power": power, "words": words, ULPS: ulps, DIFFERS: "; ".join(differs) or None}
 
 
 @cache
@@ -303,7 +287,7 @@ def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
 
     def noted(op_type: str, *operands: Term) -> Term:
         operators.append(op_type)
-        return node_of(op_type, *operands)
+        return ast.Call(ast.Name(op_type), [*operands], [])
 
     power = in_products(exponent, parse("x"), noted)
     x = np.array([-0.0, -np.inf, 0.0, np.inf])

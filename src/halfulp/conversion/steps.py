@@ -24,7 +24,7 @@ from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.specs.tensor import Dim, format_shape
+from halfulp.types import Dim, format_shape
 
 Step = Callable[[NodeProto, Editor], NodeProto | None]
 

@@ -9,11 +9,11 @@ result can differ.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from onnx import NodeProto
+from onnx import FunctionProto, NodeProto
 
 from halfulp.conversion import spellings
 from halfulp.conversion.editor import (
@@ -40,6 +40,7 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours
 from halfulp.types import TYPES
 
 _ALL = tuple(TYPES)
+_OLDEST = 7  # both measured targets refuse or misread the broadcasting of older opsets
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
@@ -49,9 +50,9 @@ class Target:
 
     Attributes:
         name: as ``--target`` spells it.
-        opsets: the oldest and the newest that it reads.
         bases, exponents: the types of Pow, as of opset 12. An empty ``exponents``: the base's type.
         prelu: the types of PRelu, by the opset from which it takes them.
+        opsets: the oldest and the newest that it reads.
         wide: its widest floating type.
         unlike: how it departs from the document without refusing anything, by the type of the base or of X.
         exact: the constant exponents whose powers were exact for all bases that were measured, by the two types.
@@ -63,10 +64,10 @@ class Target:
     """
 
     name: str
-    opsets: tuple[int, int | None]
-    bases: tuple[str, ...]
-    exponents: tuple[str, ...]
-    prelu: Mapping[int, tuple[str, ...]]
+    bases: tuple[str, ...] = ()
+    exponents: tuple[str, ...] = ()
+    prelu: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    opsets: tuple[int, int | None] = (_OLDEST, None)
     wide: str = "float32"
     unlike: Mapping[str, str] = field(default_factory=dict)
     exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
@@ -97,21 +98,18 @@ def _measured(name: str, **more: Any) -> Target:
     newest = max(version for kind, version in taken if kind == "onnx.Pow")
     pairs = taken["onnx.Pow", newest]
     bases = {x for x, _ in pairs}
-    oldest = 7  # both refuse or misread the broadcasting of older opsets
-    prelu = sorted(version for kind, version in taken if kind == "onnx.PRelu" and version >= oldest)
-    return Target(
-        name,
-        opsets=(oldest, None),
-        bases=_in_order(bases),
-        exponents=_in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
-        prelu={since: _in_order({x for x, _ in taken["onnx.PRelu", since]}) for since in prelu},
-        exact={
+    prelu = sorted(version for kind, version in taken if kind == "onnx.PRelu" and version >= _OLDEST)
+    fields = {
+        "bases": _in_order(bases),
+        "exponents": _in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
+        "prelu": {since: _in_order({x for x, _ in taken["onnx.PRelu", since]}) for since in prelu},
+        "exact": {
             types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
             for (operator, types), row in found.rows.items()
             if operator == f"onnx.Pow-{newest}"
         },
-        **more,
-    )
+    }
+    return Target(name, **fields | more)
 
 
 def _in_order(types: Iterable[str]) -> tuple[str, ...]:
@@ -122,6 +120,9 @@ def _in_order(types: Iterable[str]) -> tuple[str, ...]:
 @cache
 def known_targets() -> Mapping[str, Target]:
     """Return the targets by name; the first call reads the measurements."""
+    cuda = ("float16", "float32", "float64")
+    tensorrt = ("float16", "float32", "bfloat16")
+    saturates = "OpenVINO computes {} in 32 bits, and saturates"
     rows = (
         _measured(
             "onnxruntime",
@@ -129,57 +130,42 @@ def known_targets() -> Mapping[str, Target]:
             unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
         ),
         # The reader takes exponents of other types and casts them or the base, but Power has one type.
-        replace(
-            _measured("openvino"),
+        _measured(
+            "openvino",
             exponents=(),
             widens_base=True,
-            unlike={
-                "float64": "OpenVINO computes float64 in float32",
-                "int64": "OpenVINO computes int64 in 32 bits, and saturates",
-                "uint64": "OpenVINO computes uint64 in 32 bits, and saturates",
-            },
+            unlike={"float64": "OpenVINO computes float64 in float32"}
+            | {kind: saturates.format(kind) for kind in ("int64", "uint64")},
             pads_slope=True,
         ),
         Target(
             "directml",
-            opsets=(7, None),
-            bases=("float16", "float32", "int32"),
-            exponents=("float16", "float32", *_SMALL_INTS),
-            prelu={7: ("float16", "float32"), 9: ("float16", "float32", "int32")},
+            ("float16", "float32", "int32"),
+            ("float16", "float32", *_SMALL_INTS),
+            {7: ("float16", "float32"), 9: ("float16", "float32", "int32")},
         ),
         # ONNX Runtime's CUDA provider truncates float powers of integers: 3^1 is 2.
         Target(
             "cuda",
-            opsets=(7, None),
-            bases=("float16", "float32", "float64"),
-            exponents=("float16", "float32", "float64", "int32", "int64"),
-            prelu={7: ("float16", "float32", "float64")},
+            cuda,
+            (*cuda, "int32", "int64"),
+            {7: cuda},
             wide="float64",
             multiplies=("int32", "int64"),
             rounds=True,
         ),
-        Target(
-            "tensorrt",
-            opsets=(9, 20),
-            bases=("float16", "float32", "bfloat16"),
-            exponents=(),
-            prelu={9: ("float16", "float32", "bfloat16")},
-            multiplies=("int32", "int64"),
-        ),
+        Target("tensorrt", tensorrt, (), {9: tensorrt}, (9, 20), multiplies=("int32", "int64")),
         Target(
             "iree",
-            opsets=(7, None),
-            bases=_ALL,
-            exponents=_ALL,
-            prelu={7: _ALL},
+            _ALL,
+            _ALL,
+            {7: _ALL},
             spelled={"Pow": "IREE computes powers by logarithms: of a negative base it gives NaN"},
         ),
         Target(
             "basic",
-            opsets=(1, None),
-            bases=(),
-            exponents=(),
             prelu={1: ()},
+            opsets=(1, None),
             spelled={operator: f"basic has no {operator}" for operator in SUPPORTED_OPS},
         ),
     )
@@ -201,10 +187,9 @@ def _into_range(walk: Walk, name: str) -> None:
     oldest, newest = target.opsets[0], target.opsets[1] or NEWEST
     wanted = min(max(opset_of(walk), oldest), newest)
     *functions, own = walk.owners
-    names = ["", *(f" of the function {printable(function.name)!r}" for function, _ in functions)]
-    opsets = zip(names, [opset for _, opset in (own, *functions)], strict=True)
-    other = [(whose, opset) for whose, opset in opsets if not oldest <= opset <= newest]
-    for whose, opset in other:
+    other = [each for each in (own, *functions) if not oldest <= each[1] <= newest]
+    for owner, opset in other:
+        whose = f" of the function {printable(owner.name)!r}" if isinstance(owner, FunctionProto) else ""
         why = f"{target.name} takes {oldest} and later"
         why = f"the newest that {target.name} takes" if opset >= oldest else why
         walk.changes.append(Change(walk.file, f"opset {opset}{whose} becomes {wanted}: {why}"))
@@ -219,8 +204,8 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
         return (_pow if is_pow else _prelu)(node, edit, target)
     if apply_first(spellings.EXPAND_POW if is_pow else spellings.EXPAND_PRELU, node, edit, why):
         return None
-    if not is_pow:
-        spellings.refuse_prelu(node, edit)
+    if not is_pow:  # a row takes every PRelu of a known type
+        edit.type_of(node.input[0])
     if not target.bases:
         raise NoExactForm(
             f"{why}, and no products, roots and reciprocals give this power;"

@@ -38,9 +38,7 @@ _SPECIAL_FLOATS = np.array(
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
 """The operators of ONNX that halfulp evaluates itself."""
-_RANDOM = {"Bernoulli", "Multinomial"} | {
-    f"Random{law}{like}" for law in ("Normal", "Uniform") for like in ("", "Like")
-}
+_RANDOM = ("Bernoulli", "Multinomial", "Random")  # and RandomNormal, RandomUniformLike
 
 
 # --- models to be compared, and their engine ---------------------------------------------------------
@@ -59,7 +57,11 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
             onnx_models = (model for model in models if isinstance(model, Onnx))
             return "onnxruntime", [engine.runner(rounded(model), as_written) for model in onnx_models]
-    return "halfulp", [_own_run(model) for model in models]
+    if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
+        from halfulp.integrations.openvino.engine import Runner
+
+        return "halfulp", [Runner(model) for model in models]
+    return "halfulp", [partial(run, model) for model in models]
 
 
 def rounded(model: Onnx) -> Onnx:
@@ -86,15 +88,6 @@ def rounded(model: Onnx) -> Onnx:
     return rounded
 
 
-def _own_run(model: Model) -> Run:
-    """Return a runner of halfulp's own, or in OpenVINO for an IR file with layers that only OpenVINO has."""
-    if foreign(model.graph.nodes):
-        from halfulp.integrations.openvino.engine import Runner
-
-        return Runner(model)
-    return partial(run, model)
-
-
 def has_ours(model: Model) -> bool:
     """Return whether a model has a Pow or PRelu of ONNX, in its functions too."""
     return any(map(is_ours, all_nodes(model.graph.nodes)))
@@ -109,7 +102,8 @@ def drawing(nodes: Sequence[Node]) -> str | None:
     """Return the label of the first node that draws random numbers, itself or within, if there is one."""
     plain = (node for node in all_nodes(nodes) if not node.domain)
     training = "Dropout", 3
-    return next((n.label for n in plain if n.type in _RANDOM or (n.type, len(n.inputs)) == training), None)
+    drawing = (n for n in plain if n.type.startswith(_RANDOM) or (n.type, len(n.inputs)) == training)
+    return next((node.label for node in drawing), None)
 
 
 def is_all_ours(model: Model) -> bool:
@@ -253,22 +247,18 @@ def _together(
     ran: Sequence[Verification], random: str | None, announced: Mapping[str, Change]
 ) -> Verification:
     """Return the results of all sets of inputs in one, with the reasons why differences are notes."""
-    differences = [line for each in ran for line in each.differences]
-    notes = [line for each in ran for line in each.notes]
-    reasons = {
-        f"other numbers in each run, since node {random} draws them": random,
-        "on the same operands each tensor is as near as the changes announce": announced,
-        "on the same operands no tensor differs but by the order of the runtime's sums": not (
-            random or announced
-        ),
-    }
-    notes += [text for text, applies in reasons.items() if notes and applies]
+    differences = tuple(line for each in ran for line in each.differences)
+    notes = tuple(line for each in ran for line in each.notes)
+    if notes and random:
+        notes += (f"other numbers in each run, since node {random} draws them",)
+    if notes and announced:
+        notes += ("on the same operands each tensor is as near as the changes announce",)
+    elif notes and not random:
+        notes += ("on the same operands no tensor differs but by the order of the runtime's sums",)
     failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
     useless = {n: why for n, why in ran[-1].vacuous.items() if all(n in each.vacuous for each in ran)}
     elements = sum(each.elements for each in ran)
-    return Verification(
-        len(ran), elements, tuple(differences), failure=failure, notes=tuple(notes), vacuous=useless
-    )
+    return Verification(len(ran), elements, differences, failure=failure, notes=notes, vacuous=useless)
 
 
 def _on(

@@ -27,7 +27,7 @@ from halfulp.models.onnx.walk import (
     value_names,
 )
 from halfulp.specs import OpVersion, in_force
-from halfulp.specs.tensor import Shape, TensorType
+from halfulp.types import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]

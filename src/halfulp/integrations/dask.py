@@ -12,7 +12,7 @@ import dask.array as da
 import halfulp.operators as hu
 from halfulp._interop import as_array, is_number
 from halfulp.operators import POW, PRELU, Operator
-from halfulp.specs.tensor import TensorType, tensor_type
+from halfulp.types import TensorType, tensor_type
 
 __all__ = ["pow", "prelu"]
 __dir__ = __all__.copy

@@ -23,8 +23,7 @@ from halfulp.models.files import Source, opened, read_source
 from halfulp.models.graph import Array, Graph, Model, Node, Value, describe, is_countable, unused
 from halfulp.models.run.api import LAYERS, Origin
 from halfulp.specs import find
-from halfulp.specs.tensor import TensorType
-from halfulp.types import TYPES
+from halfulp.types import TYPES, TensorType
 
 ROWS = ("openvino.Power-1", "openvino.PReLU-1")
 """The layers that are computed by their rows."""

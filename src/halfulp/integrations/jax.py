@@ -6,7 +6,6 @@ processor's memory, and the result back.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -56,13 +55,13 @@ def pow(x: Any, y: Any, /) -> jax.Array:
             return _pow_number(x, y)
         return _pow_words(x, y)  # one program for all exponents of a type
     y = _array(y)
-    number = _is_number(x)
-    x = x if number else _array(x)
-    if not number and (x.ndim or not x.weak_type):
-        return _pow(x, y)
-    is_float = isinstance(x, float) if number else jnp.issubdtype(x.dtype, jnp.floating)
-    dtype = jnp.result_type(float) if is_float and jnp.issubdtype(y.dtype, jnp.integer) else y.dtype
-    return _pow(_number(x, dtype) if number else x.astype(dtype), y)
+    is_number = _is_number(x)
+    x = x if is_number else _array(x)
+    if is_number or (not x.ndim and x.weak_type):
+        is_float = isinstance(x, float) if is_number else jnp.issubdtype(x.dtype, jnp.floating)
+        dtype = jnp.result_type(float) if is_float and jnp.issubdtype(y.dtype, jnp.integer) else y.dtype
+        x = _number(x, dtype) if is_number else x.astype(dtype)
+    return _pow(x, y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:
@@ -138,21 +137,22 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 
 def _register() -> tuple[str, ...]:
     """Return JAX's names of the platforms whose programs call handlers."""
-    sources = {"cpu": xla_handlers} | ({} if cuda.KERNELS is None else {"cuda": cuda.xla_handlers})
+    sources = [("cpu", "cpu", xla_handlers)]
+    if cuda.KERNELS is not None:
+        sources.append(("cuda", "CUDA", cuda.xla_handlers))
     platforms = []
-    for platform, handlers in sources.items():
+    for platform, name_in_xla, handlers in sources:
         try:
             for name, handler in handlers().items():
-                jax.ffi.register_ffi_target(name, handler, platform=_NAMES_IN_XLA[platform])
+                jax.ffi.register_ffi_target(name, handler, platform=name_in_xla)
         except Exception as error:  # JAX's own class depends on the version
-            line = f"powers on {_NAMES_IN_XLA[platform]} are computed by callbacks, because {error}"
+            line = f"powers on {name_in_xla} are computed by callbacks, because {error}"
             warnings.warn(f"halfulp.integrations.jax: {line}", stacklevel=2)
         else:
             platforms.append(platform)
     return tuple(platforms)
 
 
-_NAMES_IN_XLA = {"cpu": "cpu", "cuda": "CUDA"}
 _PLATFORMS = _register()
 
 
@@ -193,10 +193,6 @@ def _words(number: Number) -> tuple[NDArray[np.uint32], str]:
     return array.reshape(1).view(np.uint32), array.dtype.name
 
 
-def _attributes(type: str) -> dict[str, np.int32]:
-    return {"exponent_type": np.int32(list(TYPES).index(type))}
-
-
 def _pow_words(x: jax.Array, number: Number) -> jax.Array:
     words, type = _words(number)
     return _program(type)(x, words)
@@ -211,8 +207,8 @@ def _program(type: str) -> Any:
 
     def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
         _refuse(POW, x, np.float64(0))
-        words = jnp.asarray(words)
-        return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, **_attributes(type))
+        words, place = jnp.asarray(words), np.int32(list(TYPES).index(type))
+        return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, exponent_type=place)
 
     return jax.jit(pow_words)
 
@@ -224,47 +220,50 @@ def _refuse(operator: Operator, *operands: Any) -> None:
     )
 
 
-def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
-    """Return the operands with axes in front, so that a batch axis in front of one of them stays in its place."""
-    rank = max(x.ndim, y.ndim)
-    return [jnp.reshape(array, (1,) * (rank - array.ndim) + array.shape) for array in (x, y)]
+def _with_derivatives(operator: Operator, *products: Any) -> Any:
+    """Return an operator as a function of JAX. ``products`` are a tangent times the derivative by each operand."""
+    name = operator.name.lower()
+
+    @jax.jit
+    @jax.custom_jvp
+    def function(x: jax.Array, y: jax.Array) -> Any:
+        _refuse(operator, x, y)
+        # Axes in front, so that a batch axis in front of one of them stays in its place.
+        rank = max(x.ndim, y.ndim)
+        x, y = (jnp.reshape(array, (1,) * (rank - array.ndim) + array.shape) for array in (x, y))
+        return _call(f"halfulp_{name}", getattr(hu, name), _result(x, y), x, y)
+
+    # With symbolic zeros, because a 0 times an infinite derivative would be NaN.
+    @partial(function.__wrapped__.defjvp, symbolic_zeros=True)
+    def jvp(operands: Any, tangents: Any) -> Any:
+        result = function(*operands)
+        if not jnp.issubdtype(result.dtype, jnp.floating):
+            return result, np.zeros(result.shape, jax.dtypes.float0)
+        asked = ((by, d) for by, d in zip(products, tangents, strict=True) if not isinstance(d, SymbolicZero))
+        return result, sum((by(d, *operands).astype(result.dtype) for by, d in asked), jnp.zeros_like(result))
+
+    return function
 
 
-@jax.jit
-@jax.custom_jvp
-def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
-    _refuse(POW, x, y)
-    x, y = _of_equal_rank(x, y)
-    return _call("halfulp_pow", hu.pow, _result(x, y), x, y)
+def _pow_by_x(d: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
+    return d * y * _pow(base, y - 1)
 
 
-def _tangent(result: jax.Array, terms: Iterable[jax.Array]) -> Any:
-    """Return the sum of the operands' terms, of which there are none where no tangent is asked for."""
-    is_float = jnp.issubdtype(result.dtype, jnp.floating)
-    return sum(terms, jnp.zeros_like(result)) if is_float else np.zeros(result.shape, jax.dtypes.float0)
+def _pow_by_y(d: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    base = jnp.where((x == 0) & (y >= 0), 1, x)
+    return d * _pow(base, y) * jnp.log(base)
 
 
-# With symbolic zeros, because a 0 times an infinite derivative would be NaN.
-@partial(_pow.__wrapped__.defjvp, symbolic_zeros=True)
-def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    x, y = primals
-    by_x, by_y = tangents
-
-    def terms() -> Iterator[jax.Array]:
-        if not isinstance(by_x, SymbolicZero):
-            base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
-            yield (by_x * y * _pow(base, y - 1)).astype(x.dtype)
-        if not isinstance(by_y, SymbolicZero):
-            base = jnp.where((x == 0) & (y >= 0), 1, x)
-            yield (by_y * _pow(base, y) * jnp.log(base)).astype(x.dtype)
-
-    result = _pow(x, y)
-    return result, _tangent(result, terms())
+_pow = _with_derivatives(POW, _pow_by_x, _pow_by_y)
+_prelu = _with_derivatives(
+    PRELU,
+    lambda d, x, slope: jnp.where(x < 0, slope * d, d),
+    lambda d, x, _: jnp.where(x < 0, x * d, 0),
+)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _pow_number(x: jax.Array, y: Number) -> jax.Array:
-    return _pow_words(x, y)
+_pow_number = jax.custom_jvp(_pow_words, nondiff_argnums=(1,))
 
 
 @_pow_number.defjvp
@@ -272,29 +271,6 @@ def _pow_number_jvp(y: Number, primals: Any, tangents: Any) -> tuple[jax.Array, 
     (x,) = primals
     by_x = y * _pow_number(x, y - 1) if y != 0 else jnp.zeros_like(x)
     return _pow_number(x, y), tangents[0] * by_x
-
-
-@jax.jit
-@jax.custom_jvp
-def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
-    _refuse(PRELU, x, slope)
-    x, slope = _of_equal_rank(x, slope)
-    return _call("halfulp_prelu", hu.prelu, _result(x, slope), x, slope)
-
-
-@partial(_prelu.__wrapped__.defjvp, symbolic_zeros=True)
-def _prelu_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    x, slope = primals
-    by_x, by_slope = tangents
-
-    def terms() -> Iterator[jax.Array]:
-        if not isinstance(by_x, SymbolicZero):
-            yield jnp.where(x < 0, slope * by_x, by_x)
-        if not isinstance(by_slope, SymbolicZero):
-            yield jnp.where(x < 0, x * by_slope, 0)
-
-    result = _prelu(x, slope)
-    return result, _tangent(result, terms())
 
 
 # JAX's own powers. The context is a part of the keys of jit's caches: a program that was compiled inside is never used
@@ -307,16 +283,8 @@ _EXACT: Any = jax.make_user_context(False)
 def _replace_lowerings() -> None:
     """Let JAX's powers be compiled to calls of the handlers in the context, and to the same as before elsewhere."""
 
-    def pow_in(x: jax.Array, y: jax.Array) -> Any:
-        return jax.ffi.ffi_call("halfulp_pow", _result(x, y))(x, y)
-
-    def integer_pow_in(x: jax.Array, *, y: int) -> Any:
-        element, type = _words(y)
-        words = jnp.asarray(element)
-        call = jax.ffi.ffi_call("halfulp_pow_of_number", _result(x, words[0]))
-        return call(x, words, **_attributes(type))
-
-    for primitive, function in ((jax.lax.pow_p, pow_in), (jax.lax.integer_pow_p, integer_pow_in)):
+    own = {jax.lax.pow_p: _pow, jax.lax.integer_pow_p: lambda x, *, y: _pow_words(x, y)}
+    for primitive, function in own.items():
         entry = mlir._lowerings[primitive]
         before = getattr(entry, "rule", entry)  # depends on the version
         for platform in _PLATFORMS:

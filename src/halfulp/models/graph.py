@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import Shape, format_shape
+from halfulp.types import Shape, format_shape
 
 Array: TypeAlias = npt.NDArray[Any]
 

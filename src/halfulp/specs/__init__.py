@@ -11,15 +11,13 @@ from itertools import chain
 from halfulp.errors import UnsupportedError, did_you_mean, named
 from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias
-from halfulp.specs.tensor import TensorType
+from halfulp.types import TensorType
 
 __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "find", "ids", "in_force", "operators"]
 
 _ROWS: dict[str, OpVersion] = {
     row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)
 }
-
-_VERSION = re.compile("[0-9]+(_[0-9]+)?")
 
 
 def ids() -> tuple[str, ...]:
@@ -39,7 +37,7 @@ def find(id: str) -> OpVersion:
     rows = operators(name)
     if rows and not version:
         raise UnsupportedError(f"{id}: the version is missing", expected=", ".join(row.id for row in rows))
-    if not rows or _VERSION.fullmatch(version) is None or name in {row.standard for row in rows}:
+    if not rows or not re.fullmatch("[0-9]+(_[0-9]+)?", version) or name in {row.standard for row in rows}:
         raise UnsupportedError(f"no operator version {id[:80]}; {did_you_mean(id, _ROWS)}")
     return in_force(rows[0].standard, rows[0].name, version)
 
@@ -62,8 +60,7 @@ def operators(name: str) -> tuple[OpVersion, ...]:
 @lru_cache(maxsize=1024)
 def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     """Return the newest row of an operator up to a version, such as 13 or "2_0"; raises UnsupportedError if none is."""
-    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
-    rows.sort(key=lambda row: _order(row.version))
+    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]  # the oldest first
     if not rows:
         raise UnsupportedError(f"no operator {standard}.{name}")
     asked = _order(str(version))

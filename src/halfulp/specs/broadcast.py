@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from halfulp.specs.tensor import Dim, Shape
+from halfulp.types import Dim, Shape
 
 Attributes = Mapping[str, Any]
 StaticShape = tuple[int, ...]
@@ -135,16 +135,12 @@ def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shap
     return (x[0], _known(x[1], y[0]), *x[2:])
 
 
-def _per_channel(x: StaticShape, y: StaticShape) -> StaticShape:
-    return y + (1,) * (len(x) - 2)
-
-
 SHARED_OR_CHANNEL = Rule(
     "shared or per channel",
     "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
     " of higher rank is broadcast unidirectionally to {x}.",
     _infer_shared_or_channel,
-    lambda x, y, attributes: () if _one_element(y) else _per_channel(x, y) if len(y) == 1 else y,
+    lambda x, y, attributes: () if _one_element(y) else y + (1,) * (len(x) - 2) if len(y) == 1 else y,
 )
 
 
@@ -170,7 +166,7 @@ CHANNEL_OR_NUMPY = Rule(
     "A 1-d {y} whose dim equals dim 1 of {x} is applied per channel; any other {y} is broadcast by"
     " NumPy's rules to {x}'s shape, which the output keeps.",
     _infer_channel_or_numpy,
-    lambda x, y, attributes: _per_channel(x, y) if len(y) == 1 and y == x[1:2] else y,
+    lambda x, y, attributes: y + (1,) * (len(x) - 2) if len(y) == 1 and y == x[1:2] else y,
 )
 
 

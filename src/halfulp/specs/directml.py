@@ -9,7 +9,6 @@ _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml
 
 _FLOATS = ("float32", "float16")
 _SIGNED = ("int32", "int16", "int8")
-_UNSIGNED = ("uint32", "uint16", "uint8")
 
 # --- common to the operators ---------------------------------------------------------------------
 
@@ -111,7 +110,9 @@ _POW_3_0 = later(
     {_SPECIAL_VALUES}
     open nan integer-overflow integer-base environment
     """,
-    type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
+    type_variables=dict.fromkeys(
+        ("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, "uint32", "uint16", "uint8")
+    ),
     ranks=(1, 8),
 )
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
-from halfulp.specs.tensor import Shape, TensorType, tensor_type
-from halfulp.types import TYPES, to_odd, type_name
+from halfulp.types import TYPES, Shape, TensorType, tensor_type, to_odd, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 Kernel = Literal["pow", "pow_directml", "prelu"]
 
 MOST_ELEMENTS = 2**32 - 1  # of a tensor whose rank is bounded
-
-# The beginnings of versions in the documents.
-_SINCE = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}
 
 
 @dataclass(frozen=True)
@@ -112,13 +108,13 @@ class OpVersion:
     summary: str  # the operator in a sentence
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    attributes: tuple[Attribute, ...]
     type_variables: Mapping[str, tuple[str, ...]]  # the names of the types that each allows
     broadcasting: Rule
     clauses: tuple[Clause, ...]  # the document's rules, numbered C1, C2, ...
     unspecified: tuple[Unspecified, ...]  # the questions that it leaves open, with halfulp's choices
     source: str  # the public address of the document
     kernel: Kernel  # the arithmetic that computes it
+    attributes: tuple[Attribute, ...] = ()
     support_level: str | None = None  # these three as in the document; None if the standard lacks it
     function: bool | None = None
     shape_inference: bool | None = None
@@ -130,7 +126,8 @@ class OpVersion:
         parts = re.split("[.-]", self.id)
         for name, value in zip(("standard", "name", "version"), parts, strict=True):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "since_version", _SINCE.get(self.standard, "") + self.version)
+        prefix = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(self.standard, "")
+        object.__setattr__(self, "since_version", prefix + self.version)
         object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
 
     @property
@@ -158,9 +155,7 @@ class OpVersion:
         bound = self._bind_types(operands)
         if self.ranks is not None:
             self._check_sizes(*self.ranks, operands)
-        shape = operands[0].shape
-        if len(operands) == 2:
-            shape = self._infer_shape(operands, values)
+        shape = self._infer_shape(operands, values) if len(operands) == 2 else operands[0].shape
         return TensorType(bound[self.outputs[0].type], shape)
 
     def plan(
@@ -247,16 +242,14 @@ class OpVersion:
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
         check = f"attribute {attribute.name}"
-        if attribute.name not in given:
-            if attribute.required:
-                raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
-            return attribute.default
-        value = given[attribute.name]
+        if attribute.required and attribute.name not in given:
+            raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
+        value = given.get(attribute.name, attribute.default)
         if value is None and attribute.default is None and not attribute.required:
             return None
         checker, expected = CHECKERS[attribute.type]
         try:
-            if isinstance(value, bytes) or isinstance(value, str) != (attribute.type == "string"):
+            if isinstance(value, str | bytes) != (attribute.type == "string"):
                 raise TypeError
             value = checker(value)
         except (TypeError, ValueError, OverflowError):
@@ -302,20 +295,21 @@ def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
     for paragraph in re.split(r"\n(?! )", cleandoc(text)):
         line = " ".join(paragraph.split())
         if match := re.fullmatch(r"(input|output) (\w+) \((\w+)\): (.+)", line):
-            fields.setdefault(f"{match[1]}s", []).append(Port(*match.group(2, 3, 4)))
-        elif match := re.fullmatch(r"(C\d+) (.+?)(?: \[(.+)\])?", line):
-            clauses[match[1]] = Clause(match[1], match[2], tuple(match[3].split(", ")) if match[3] else ())
+            name = f"{match[1]}s"
+            fields[name] = (*fields.get(name, ()), Port(*match.group(2, 3, 4)))
+        elif match := re.fullmatch(r"(C\d+) (.+?)((?: \[.+\])?)", line):
+            clauses[match[1]] = Clause(match[1], match[2], tuple(re.findall(r"\w[^],]*", match[3])))
         elif match := re.fullmatch(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", line):
-            fields.setdefault("unspecified", []).append(Unspecified(*match.group(1, 3, 4, 2)))
+            question = Unspecified(*match.group(1, 3, 4, 2))
+            fields["unspecified"] = (*fields.get("unspecified", ()), question)
         elif match := re.fullmatch("open (.+)", line):
-            fields.setdefault("unspecified", []).extend(SHARED[key] for key in match[1].split())
+            questions = (SHARED[key] for key in match[1].split())
+            fields["unspecified"] = (*fields.get("unspecified", ()), *questions)
         elif fields:
             raise ValueError(f"no item of a row: {paragraph}")
         else:
             fields["summary"] = line
-    if clauses:
-        fields["clauses"] = clauses.values()
-    return {name: value if name == "summary" else tuple(value) for name, value in fields.items()}
+    return fields | ({"clauses": tuple(clauses.values())} if clauses else {})
 
 
 # --- the types that attributes have in the documents ---------------------------------------------
@@ -352,7 +346,7 @@ def _scale_bias(value: Any) -> ScaleBias:
 CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "INT": (operator.index, "an INT"),
     "INTS": (lambda value: tuple(map(operator.index, value)), "INTS: a sequence of integers"),
-    "string": (str, "a string"),
+    "string": (str.__str__, "a string"),  # not bytes
     "FLOAT": (_float, "a FLOAT: a number within the range of float32"),
     "DML_SCALE_BIAS": (
         _scale_bias,

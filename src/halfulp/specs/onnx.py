@@ -9,7 +9,7 @@ import numpy as np
 
 from halfulp.specs import broadcast
 from halfulp.specs.model import SHARED, Attribute, Example, OpVersion, later, read
-from halfulp.specs.tensor import TensorType
+from halfulp.types import TensorType
 
 _URL = "https://onnx.ai/onnx/operators/onnx__{}.html#l-onnx-op-{}-{}"
 
@@ -19,9 +19,7 @@ _FLOATS = ("float64", "float32", "float16")
 _POW_12_T = (*_FLOATS, "int32", "int64")
 _POW_13_T = ("bfloat16", *_POW_12_T)
 _POW_12_T1 = (*_FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
-_POW_15_T1 = ("bfloat16", *_POW_12_T1)
 _PRELU_9_T = (*_FLOATS, "int32", "int64", "uint32", "uint64")
-_PRELU_16_T = ("bfloat16", *_PRELU_9_T)
 
 # --- texts and examples --------------------------------------------------------------------------
 
@@ -50,19 +48,17 @@ PRelu (X, slope) => (Y)
 """
 
 
-def _example(
-    name: str, x: Any, y: Any, result: Any, types: tuple[str, str] = ("float32", "float32")
-) -> Example:
-    """An example with values."""
-    inputs = tuple(TensorType(kind, np.shape(value)) for kind, value in zip(types, (x, y), strict=True))
+def _example(name: str, x: Any, y: Any, result: Any, types: str = "float32_float32") -> Example:
+    """Return an example with values."""
+    operands = zip(types.split("_"), (x, y), strict=True)
+    inputs = tuple(TensorType(type, np.shape(value)) for type, value in operands)
     return Example(name, inputs, inputs[0], values=(x, y), result=result)
 
 
-# The document raises [1, 2, 3] to the power of [4, 5, 6] for eight pairs of types.
-_VECTOR_TYPES = (
-    *(("float32", "int64"), ("int64", "float32"), ("float32", "int32"), ("int32", "float32")),
-    *(("float32", "uint64"), ("float32", "uint32"), ("int64", "int64"), ("int32", "int32")),
-)
+# The document raises [1, 2, 3] to the power of [4, 5, 6] for these types.
+_PAIRS = """
+    float32_int64 int64_float32 float32_int32 int32_float32 float32_uint64 float32_uint32 int64_int64 int32_int32
+"""
 _X_1 = TensorType("float32", (2, 3, 4, 5))
 
 
@@ -164,13 +160,13 @@ _POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1
 _POW_15 = _later(
     _POW_13,
     "15",
-    type_variables={"T": _POW_13_T, "T1": _POW_15_T1},
+    type_variables={"T": _POW_13_T, "T1": ("bfloat16", *_POW_12_T1)},
     examples=(
         _example("test_pow_bcast_scalar", [1, 2, 3], 2, [1, 4, 9]),
         _example("test_pow_bcast_array", [[1, 2, 3], [4, 5, 6]], [1, 2, 3], [[1, 4, 27], [4, 25, 216]]),
         *(
-            _example(f"test_pow_types_{'_'.join(types)}", [1, 2, 3], [4, 5, 6], [1, 32, 729], types)
-            for types in _VECTOR_TYPES
+            _example(f"test_pow_types_{types}", [1, 2, 3], [4, 5, 6], [1, 32, 729], types)
+            for types in _PAIRS.split()
         ),
     ),
 )
@@ -246,7 +242,7 @@ _PRELU_16 = _later(
     "16",
     "C7 The operator is a function: its body says the same as its definition.",
     function=True,
-    type_variables={"T": _PRELU_16_T},
+    type_variables={"T": ("bfloat16", *_PRELU_9_T)},
     body=_PRELU_16_BODY,
 )
 
@@ -256,7 +252,6 @@ ROWS = (*(_POW_1, _POW_7, _POW_12, _POW_13, _POW_15), *(_PRELU_1, _PRELU_6, _PRE
 
 SONNX_POW_15 = OpVersion(
     id="sonnx.Pow-15",
-    attributes=(),
     type_variables={"T": ("float16", "float32", "float64", "int32", "int64")},
     broadcasting=broadcast.NONE,
     **read(f"""

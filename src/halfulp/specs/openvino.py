@@ -2,14 +2,15 @@
 
 from halfulp.specs import broadcast
 from halfulp.specs.model import Attribute, Example, OpVersion, read
-from halfulp.specs.tensor import TensorType
-from halfulp.types import FLOATS, TYPES
+from halfulp.types import FLOATS, TYPES, TensorType
 
 _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
 
 
-def _f32(*shape: int) -> TensorType:
-    return TensorType("float32", shape)
+def _example(name: str, *shapes: tuple[int, ...], **attributes: str) -> Example:
+    """Return an example: the shapes of the inputs and the output."""
+    *inputs, output = (TensorType("float32", shape) for shape in shapes)
+    return Example(name, tuple(inputs), output, attributes)
 
 
 ROWS = (
@@ -49,22 +50,14 @@ ROWS = (
             open rounding special-values nan integer-overflow integer-base environment
         """),
         examples=(
-            Example(
-                "no broadcasting", (_f32(256, 56), _f32(256, 56)), _f32(256, 56), {"auto_broadcast": "none"}
-            ),
-            Example(
-                "numpy broadcasting",
-                (_f32(8, 1, 6, 1), _f32(7, 1, 5)),
-                _f32(8, 7, 6, 5),
-                {"auto_broadcast": "numpy"},
-            ),
+            _example("no broadcasting", (256, 56), (256, 56), (256, 56), auto_broadcast="none"),
+            _example("numpy broadcasting", (8, 1, 6, 1), (7, 1, 5), (8, 7, 6, 5), auto_broadcast="numpy"),
         ),
         source=_URL.format("arithmetic/power-1.html"),
         kernel="pow",
     ),
     OpVersion(
         id="openvino.PReLU-1",
-        attributes=(),
         type_variables={"T": FLOATS},
         broadcasting=broadcast.CHANNEL_OR_NUMPY,
         **read("""
@@ -89,9 +82,9 @@ ROWS = (
             open prelu-zero-and-nan prelu-rounding environment
         """),
         examples=(
-            Example("1D input tensor data", (_f32(128), _f32(1)), _f32(128)),
-            Example("2D input tensor data", (_f32(20, 128), _f32(128)), _f32(20, 128)),
-            Example("4D input tensor data", (_f32(1, 20, 128, 128), _f32(20)), _f32(1, 20, 128, 128)),
+            _example("1D input tensor data", (128,), (1,), (128,)),
+            _example("2D input tensor data", (20, 128), (128,), (20, 128)),
+            _example("4D input tensor data", (1, 20, 128, 128), (20,), (1, 20, 128, 128)),
         ),
         source=_URL.format("activation/prelu-1.html"),
         kernel="prelu",

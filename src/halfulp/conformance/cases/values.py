@@ -23,7 +23,7 @@ from halfulp.conformance.case import Case, Group, Mode
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
-from halfulp.types import TYPES, clipped, codes, float_type, from_codes, integer_range, integers_within
+from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 Types = tuple[str, ...]
 
@@ -63,7 +63,7 @@ class Random:
         if row.kind == "float":
             return from_codes(words, name)
         least = integer_range(name)[0]
-        return clipped((int(word) + least for word in words), name)
+        return from_integers((int(word) + least for word in words), name)
 
     def normal(self, count: int) -> Array:
         """Return numbers about 0, most of them within 1 of it (a sum of uniform ones)."""
@@ -75,12 +75,14 @@ class Random:
 
 
 def cast(values: Array, name: str) -> Array:
-    """Return float64 numbers converted to a type: rounded to nearest, clipped to the range of an integer type."""
+    """Return float64 numbers converted to a type: rounded to nearest, from_integers to the range of an integer type."""
     row = TYPES[name]
     if row.kind == "float":
         with np.errstate(all="ignore"):
             return values.astype(row.dtype)
-    return clipped(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(values.shape)
+    return from_integers(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(
+        values.shape
+    )
 
 
 def log2(values: Array) -> Array:
@@ -195,7 +197,7 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
         if TYPES[name].kind == "float":
             arrays.append(cast(np.array(list(map(float, numbers))), name))
         else:
-            arrays.append(clipped(map(int, numbers), name))
+            arrays.append(from_integers(map(int, numbers), name))
     return Pairs(*arrays)
 
 
@@ -498,7 +500,7 @@ def neighbours(y: Array, random: Random) -> Array:
     name = y.dtype.name
     steps = random.choose([0, 0, 0, 1, -1, 2], len(y))
     if TYPES[name].kind != "float":
-        return clipped(map(add, map(int, y.astype(object).tolist()), steps.tolist()), name)
+        return from_integers(map(add, map(int, y.astype(object).tolist()), steps.tolist()), name)
     facts = float_type(name)
     if not facts.has_zero:
         return y

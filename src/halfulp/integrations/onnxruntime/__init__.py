@@ -14,6 +14,7 @@ from functools import wraps
 from importlib import import_module
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.inline import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.operators import powers_of
-from halfulp.types import TYPES, ElementType, element_type
+from halfulp.types import TYPES, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
@@ -99,40 +100,35 @@ def session(
         raise TypeError(f"session() takes no argument {name!r}; {help}")
     if repair:
         model, sess_options = _repaired(model, sess_options)
-    kwargs |= {"keep_fusions": keep_fusions, "warns": not keep_fusions}
-    return open_session(model, sess_options, providers, **kwargs)
-
-
-def open_session(
-    model: Source, options: Any = None, providers: Any = None, *, warns: bool = False, **kwargs: Any
-) -> Any:
-    """Return a session as :func:`session` does; it tells of fusions that are given up only if it ``warns``."""
-    ort, keep_fusions = installed(), kwargs.pop("keep_fusions", False)
-    options = _quiet_options() if options is None else options
-    given = None
-    with contextlib.suppress(Exception):
-        if _takes_provider(options, providers):
-            fusions: set[str] = set() if keep_fusions else {_FUSION}
-            given = _session_by_provider(ort, options, model, kwargs, fusions, warns=warns)
-    if given is None:
-        parsed = parse(model)
-        check_calls(parsed.proto, parsed.file)
-        register(options)
-        find_external_data(options, parsed)
-        # It names the clause that a node breaks, if one does.
-        data = patched(parsed.proto, parsed.file).SerializeToString()
-        session = ort.InferenceSession(data, options, providers=providers, **kwargs)
-        given = session, parsed.proto if warns else None
-    session, proto = given
-    norms = {} if proto is None else fused_by_onnxruntime(proto)
+    opened = open_session(model, sess_options, providers, keep_fusions=keep_fusions, **kwargs)
+    norms = {} if keep_fusions else _norms(model)
     if powers := [power for power, is_norm in norms.items() if is_norm]:
         warnings.warn(
             f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
             " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
             HalfulpWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
-    return session
+    return opened
+
+
+def open_session(
+    model: Source, options: Any = None, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
+) -> Any:
+    """Return a session as :func:`session` does, but do not tell of fusions that are given up."""
+    ort = installed()
+    options = _quiet_options() if options is None else options
+    with contextlib.suppress(Exception):
+        is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
+        if is_cpus and (not options.has_providers() or _entry(options, _OPERATORS)):
+            return _session_by_provider(ort, options, model, kwargs, set() if keep_fusions else {_FUSION})
+    parsed = parse(model)
+    check_calls(parsed.proto, parsed.file)
+    register(options)
+    find_external_data(options, parsed)
+    # It names the clause that a node breaks, if one does.
+    data = patched(parsed.proto, parsed.file).SerializeToString()
+    return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
 def _quiet_options() -> Any:
@@ -154,26 +150,23 @@ def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
 
 
 def _session_by_provider(
-    ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str], *, warns: bool
-) -> tuple[Any, ModelProto | None]:
-    """Return a session that runs a model as it is; if it ``warns``, also the model if its powers may be fused.
+    ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str]
+) -> Any:
+    """Return a session that runs a model as it is; an error if it has custom operators or is refused.
 
-    Raises an error if the model has custom operators or is refused. Other models are not parsed, since parsing takes
-    as long as a good part of the session's creation.
+    The model is not parsed, since parsing takes as long as a good part of the session's creation.
     """
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
     with _bytes_of(model) as data:
         powers = powers_of(data)
         assert powers is not None  # it has no custom operators
-        may_be_folded, may_be_fused = powers
         if _has_functions(data):  # ONNX Runtime inlines them however large they become
             check_calls(ModelProto.FromString(data[:]), "")
-        proto = ModelProto.FromString(data[:]) if may_be_fused and warns else None
     provider(options)
-    disabled = {*fusions, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if may_be_folded else ())}
+    disabled = {*fusions, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if powers[0] else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
-    return ort.InferenceSession(model, options, **asked), proto
+    return ort.InferenceSession(model, options, **asked)
 
 
 def _guard(ort: Any) -> None:
@@ -197,26 +190,25 @@ def _guard(ort: Any) -> None:
         names = {each if isinstance(each, str) else each[0] for each in providers or ()}
         has_provider = PROVIDER in names or (sess_options is not None and _entry(sess_options, _OPERATORS))
         disabled = {*(given.get("disabled_optimizers") or ())}
-        if has_provider and _FUSION not in disabled and _mistakes_norms(path_or_bytes):
-            given["disabled_optimizers"] = {*disabled, _FUSION}
+        if has_provider and _FUSION not in disabled:
+            with contextlib.suppress(Exception):  # it is not a readable ONNX file
+                if not all(_norms(path_or_bytes).values()):
+                    given["disabled_optimizers"] = {*disabled, _FUSION}
         start(self, path_or_bytes, sess_options, providers, *rest, **given)
 
     ort.InferenceSession.__init__ = guarded
 
 
-def _mistakes_norms(model: Any) -> bool:
-    """Return whether ONNX Runtime would take a part for a norm that it is not; False if it refuses the model."""
-    try:
-        with _bytes_of(model) as data:
-            powers = powers_of(data)
-            assert powers is not None  # it has no custom operators
-            if not powers[1]:
-                return False
-            proto = ModelProto.FromString(data[:])
-        folder = None if isinstance(model, bytes) else Path(model).parent
-        return not all(fused_by_onnxruntime(proto, folder).values())
-    except Exception:  # it is not a readable ONNX file, or has custom operators
-        return False
+def _norms(model: Any) -> dict[str, bool]:
+    """Return whether parts that ONNX Runtime may take for norms are such, by the names of their powers."""
+    if isinstance(model, ModelProto):
+        return fused_by_onnxruntime(model)
+    with _bytes_of(model) as data:
+        _, may_be_fused = powers_of(data) or (False, False)
+        if not may_be_fused:
+            return {}
+        proto = ModelProto.FromString(data[:])
+    return fused_by_onnxruntime(proto, None if isinstance(model, bytes) else Path(model).parent)
 
 
 @contextlib.contextmanager
@@ -383,7 +375,13 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
     names = [output.name for output in session.get_outputs()]
-    inputs = {name: _native(value) for name, value in inputs.items()}
+    # onnxruntime reads an array in the machine's byte order, whatever its dtype says.
+    inputs = {
+        name: value.astype(value.dtype.newbyteorder("="), copy=False)
+        if isinstance(value, np.ndarray)
+        else value
+        for name, value in inputs.items()
+    }
     gives_small = any(output.type in _SMALL for output in session.get_outputs())
     if not gives_small and not any(map(_is_small, inputs.values())):
         return dict(zip(names, session.run(names, inputs), strict=True))
@@ -391,12 +389,6 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: _ort_value(ort, value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
-
-
-def _native(value: Any) -> Any:
-    """Return an array in the machine's byte order, in which onnxruntime reads it whatever its dtype says."""
-    is_swapped = isinstance(value, np.ndarray) and not value.dtype.isnative
-    return value.astype(value.dtype.newbyteorder("=")) if is_swapped else value
 
 
 def installed() -> Any:
@@ -428,11 +420,6 @@ def _devices(ort: Any) -> list[Any]:
     return [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
 
 
-def _takes_provider(options: Any, providers: Sequence[Any] | None) -> bool:
-    is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
-    return is_cpus and (not options.has_providers() or bool(_entry(options, _OPERATORS)))
-
-
 def _entry(session_options: Any, key: str) -> str:
     """Return an entry of a session's configuration; an empty text if it is absent."""
     try:
@@ -441,19 +428,14 @@ def _entry(session_options: Any, key: str) -> str:
         return ""
 
 
-class _Memory:
-    """An OrtValue's memory by NumPy's array interface. NumPy keeps this object alive, and so the value."""
-
-    def __init__(self, value: Any, row: ElementType) -> None:
-        self._value = value
-        word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)
-        shape = tuple(value.shape())
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": word, "data": place}
-
-
 def _array(value: Any) -> Any:
     row = _SMALL.get(value.data_type())
-    return value.numpy() if row is None else np.asarray(_Memory(value, row)).view(row.dtype)
+    if row is None:
+        return value.numpy()
+    word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)
+    interface = {"version": 3, "shape": tuple(value.shape()), "typestr": word, "data": place}
+    # NumPy keeps this object alive, and so the value.
+    return np.asarray(SimpleNamespace(__array_interface__=interface, value=value)).view(row.dtype)
 
 
 def _ort_value(ort: Any, value: Any) -> Any:

@@ -106,7 +106,10 @@ def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") 
         place = "" if error.node is None else f"{file}: node {error.node}: "
         raise Refused(f"{place}{error.message}", **error.shown) from None
     except Exception as error:  # as above
-        reason = f"{_text(error)}{_way_out(error, proto, file)}"
+        reason = _text(error)
+        types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
+        if "Could not find an implementation" in reason and TensorProto.BFLOAT16 in types:
+            reason += f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
         raise Refused(f"{file}: refused by onnxruntime: {reason}") from None
 
 
@@ -124,14 +127,6 @@ def _options(ort: Any, settings: Settings, profile: str) -> Any:
         # By default casts of all weights run first, and their results are in memory together.
         options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     return options
-
-
-def _way_out(error: Exception, proto: ModelProto, file: str) -> str:
-    """Return the command that helps where a kernel lacks a type; empty if it may be for another reason."""
-    types = {info.type.tensor_type.elem_type for info in (*proto.graph.input, *proto.graph.output)}
-    if "Could not find an implementation" in str(error) and TensorProto.BFLOAT16 in types:
-        return f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
-    return ""
 
 
 def _named(model: ModelProto) -> ModelProto:

@@ -78,7 +78,13 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
         if not (all(node.input) and any(node.output)):
             raise HalfulpError("an operand or the output is missing")
         attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
-        operands = [_operand(scope.value(name), named) for name in node.input]
+        operands = []
+        for value in map(scope.value, node.input):
+            if value.kind not in ("undeclared", "tensor"):
+                raise HalfulpError("an operand is not a tensor", got=str(value))
+            if value.type is None:
+                raise _Untyped(value.name, named)
+            operands.append(TensorType(value.type, value.shape))
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
@@ -88,14 +94,6 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
     del node.attribute[:]
     node.attribute.extend(describing)
     return Value(node.output[0], output.type, output.shape)
-
-
-def _operand(value: Value, node: str) -> TensorType:
-    if value.kind not in ("undeclared", "tensor"):
-        raise HalfulpError("an operand is not a tensor", got=str(value))
-    if value.type is None:
-        raise _Untyped(value.name, node)
-    return TensorType(value.type, value.shape)
 
 
 def _value(attribute: AttributeProto) -> Any:

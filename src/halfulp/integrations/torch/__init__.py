@@ -7,7 +7,6 @@ copy, on CUDA in torch's current stream. ``replace`` puts both into an existing 
 
 import copy
 import warnings
-from contextlib import suppress
 from functools import cache, wraps
 from typing import Any
 
@@ -19,21 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from halfulp._interop import Number, tensor_refusal
 from halfulp.errors import HalfulpError
+from halfulp.integrations.torch import operators
 from halfulp.integrations.torch.kernels import disable, enable, exact
-from halfulp.integrations.torch.operators import (
-    DTYPES,
-    address_of,
-    constant_when_compiled,
-    exponent_tensor,
-    fitting,
-    home_of_numbers,
-    leaky,
-    number_tensor,
-    power,
-    refuse,
-    torch_libraries,
-)
-from halfulp.operators import share_threads_of
 
 __all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace", "restore"]
 __dir__ = __all__.copy
@@ -61,16 +47,16 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         tensor([   4.,   80., 1458.])
     """
     if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point():
-        x = _number(x, torch.get_default_dtype(), y.device)
+        x = operators.rounded(x, torch.get_default_dtype(), y.device)
     if _is_symbolic(x, y):
         return torch.overrides.handle_torch_function(pow, (x, y), x, y)
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
-        x = _number(_scalar(x), y.dtype, y.device)
+        x = operators.rounded(_scalar(x), y.dtype, y.device)
     if not isinstance(y, Tensor):
-        y = exponent_tensor(_scalar(y), x.device)
-    return power(x, y)
+        y = operators.exponent_tensor(_scalar(y), x.device)
+    return operators.power(x, y)
 
 
 def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
@@ -100,17 +86,15 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
     if not isinstance(weight, Tensor):
-        weight = _number(_scalar(weight), x.dtype, x.device)
-    return leaky(x, weight)
-
-
-_NUMBERS = (float, int, torch.SymInt, torch.SymFloat)
-_PLAIN = (Tensor, float, int)
+        weight = operators.rounded(_scalar(weight), x.dtype, x.device)
+    return operators.leaky(x, weight)
 
 
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    return any(not isinstance(o, _PLAIN) and hasattr(type(o), "__torch_function__") for o in operands)
+    return any(
+        not isinstance(o, (Tensor, float, int)) and hasattr(type(o), "__torch_function__") for o in operands
+    )
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -124,9 +108,8 @@ def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
             return weight.reshape(())
         if not x.is_nested and x.dim() > 1 and weight.numel() == x.size(1):
             return weight.reshape(-1, *[1] * (x.dim() - 2))
-    for operand in (x, weight):
-        if tensor_refusal(operand, torch) is not None:
-            refuse(operand)
+    if any(tensor_refusal(operand, torch) for operand in (x, weight)):
+        operators.refuse(x, weight)
     if weight.dtype != x.dtype:
         rule = "x and weight must have the same type; write weight.to(x.dtype)"
         raise TorchError(f"prelu: {rule}", x=x.dtype, weight=weight.dtype)
@@ -158,7 +141,7 @@ def replace(module: nn.Module) -> nn.Module:
         if type(part) is nn.PReLU:
             part.__class__ = PReLU
     kind: Any = type(module)
-    if kind is not PReLU and not hasattr(kind, "_before_replace"):
+    if "_before_replace" not in vars(kind):
         module.__class__ = _running_ours(kind)
     return module
 
@@ -174,9 +157,7 @@ def restore(module: nn.Module) -> nn.Module:
         <class 'torch.nn.modules.activation.PReLU'>
     """
     for part in module.modules():
-        if type(part) is PReLU:
-            part.__class__ = nn.PReLU
-        elif (before := getattr(type(part), "_before_replace", None)) is not None:
+        if before := vars(type(part)).get("_before_replace"):
             part.__class__ = before
     return module
 
@@ -185,34 +166,9 @@ def _scalar(operand: Any) -> Number:
     """Return an operand that is not a tensor as a number. (torch would convert a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
-    if not isinstance(operand, _NUMBERS):
+    if not isinstance(operand, (float, int, torch.SymInt, torch.SymFloat)):
         raise TypeError(f"an operand must be a tensor or a number, not {type(operand).__name__}")
     return operand
-
-
-def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
-    device = home_of_numbers(device)
-    if torch.compiler.is_compiling():
-        if dtype.is_floating_point:
-            return _rounded_once(number_tensor(number, torch.float64, device), dtype)
-        number = fitting(number, dtype)
-    return number_tensor(number, dtype, device)
-
-
-def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a float64 tensor to a type, in steps that the compiler knows.
-
-    torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
-    set), so that the result is as if rounded once.
-    """
-    if dtype in (torch.float64, torch.float32):
-        return wide.to(dtype)
-    nearest = wide.to(torch.float32)
-    back = nearest.to(torch.float64)
-    away = (back.abs() > wide.abs()).to(torch.int32)
-    odd = (nearest.view(torch.int32) - away) | (back != wide).to(torch.int32)
-    return odd.view(torch.float32).to(dtype)
 
 
 # Modules: torch's functions with torch's rules for types and shapes, computed by the functions above.
@@ -223,9 +179,9 @@ def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
         return torch.overrides.handle_torch_function(_torch_pow, (input, exponent), input, exponent, out=out)
     # The compiler has no function for the type alone. It removes the product as dead code.
     dtype = (input * exponent).dtype if torch.compiler.is_compiling() else torch.result_type(input, exponent)
-    if dtype not in DTYPES:
+    if dtype not in operators.DTYPES:
         return torch.pow(input, exponent, out=out)
-    base = input.to(dtype) if isinstance(input, Tensor) else _number(input, dtype, exponent.device)
+    base = input.to(dtype) if isinstance(input, Tensor) else operators.rounded(input, dtype, exponent.device)
     result = pow(base, exponent)
     return result if out is None else out.resize_(result.shape).copy_(result)
 
@@ -262,15 +218,15 @@ class _Ours(TorchFunctionMode):
         return _OURS.get(func.__name__, func)(*args, **(kwargs or {}))
 
 
-def _in_mode(branch: Any) -> Any:
-    def run(*args: Any) -> Any:
+def _in_mode(function: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         with _Ours():
-            return branch(*args)
+            return function(*args, **kwargs)
 
     return run
 
 
-@constant_when_compiled
+@operators.constant_when_compiled
 def _warn_of_branches(name: str) -> None:
     warnings.warn(
         f"halfulp.integrations.torch.replace: torch.compile and strict export keep torch's own powers inside {name}; "
@@ -281,6 +237,8 @@ def _warn_of_branches(name: str) -> None:
 
 class PReLU(nn.PReLU):
     """``nn.PReLU`` on halfulp's kernel."""
+
+    _before_replace = nn.PReLU
 
     def forward(self, input: Tensor) -> Tensor:
         if torch.jit.is_scripting():  # torch.jit.script compiles this branch only
@@ -301,11 +259,6 @@ class PReLU(nn.PReLU):
 def _running_ours(kind: Any) -> Any:
     """Return a module's class with a forward that runs on halfulp's functions."""
 
-    @wraps(kind.forward)  # for torch.fx, which looks at the arguments
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _Ours():
-            return kind.forward(self, *args, **kwargs)
-
     def prepare_scriptable(self: Any) -> nn.Module:
         warnings.warn(
             f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()", stacklevel=2
@@ -319,7 +272,7 @@ def _running_ours(kind: Any) -> Any:
         return _new, (kind,), self.__getstate__()
 
     members = {
-        "forward": forward,
+        "forward": wraps(kind.forward)(_in_mode(kind.forward)),  # for torch.fx, which looks at the arguments
         "__prepare_scriptable__": prepare_scriptable,
         "__reduce_ex__": reduce,
         "_before_replace": kind,
@@ -331,10 +284,3 @@ def _running_ours(kind: Any) -> Any:
 def _new(kind: Any) -> nn.Module:
     replaced = _running_ours(kind)
     return replaced.__new__(replaced)
-
-
-# Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time. Its OpenMP
-# runtime has GCC's interface, or its threads are not used.
-for _library in torch_libraries():
-    with suppress(AttributeError):
-        share_threads_of(address_of(_library, "GOMP_parallel"), address_of(_library, "omp_get_max_threads"))

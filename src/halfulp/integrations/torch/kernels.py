@@ -5,14 +5,13 @@ the overloads with a number are written here, as are operands that must be conve
 turn. Derivatives, batching, autocast and so on are torch's own: they are above the CPU's kernels.
 """
 
-import importlib.util
 import math
 import os
 import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from importlib.abc import MetaPathFinder
 from typing import Any
 
@@ -62,79 +61,58 @@ _LOWERING = "torch._inductor.lowering"
 _POWERS = [getattr(torch.ops.aten.pow, name) for name in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")]
 
 
-class _Inductor(MetaPathFinder):
-    """Inductor's rules for powers, which are replaced when Inductor is loaded: to load it takes seconds."""
-
-    def __init__(self) -> None:
-        self._is_in = self._has_triton = False
-        self._undo = ExitStack()
-        self._programs: list[Any] = []  # those that existed when the kernels were taken out
-
-    def put_in(self) -> None:
-        self._is_in = True
-        if list(map(id, _programs())) != list(map(id, self._programs)):
-            sys.modules["torch._dynamo"].reset_code_caches()  # the new ones contain Inductor's powers
-        if _LOWERING in sys.modules:
-            self._replace(sys.modules[_LOWERING])
-        else:
-            sys.meta_path.insert(0, self)
-
-    def take_out(self) -> None:
-        self._is_in, self._programs = False, _programs()
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        self._undo.close()
-        self._has_triton = False
+class _Finder(MetaPathFinder):
+    """Replaces Inductor's rules for powers when Inductor is loaded: to load it takes seconds."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _LOWERING:
-            return None
-        sys.meta_path.remove(self)
-        spec: Any = importlib.util.find_spec(name)
-        load = spec.loader.exec_module
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec: Any = next(filter(None, others), None) if name == _LOWERING else None
+        if spec is not None:
+            load = spec.loader.exec_module
 
-        def load_and_replace(module: Any) -> None:
-            load(module)
-            if self._is_in:
-                self._replace(module)
+            def load_and_replace(module: Any) -> None:
+                load(module)
+                if self in sys.meta_path:
+                    _replace_rules(module)
 
-        spec.loader.exec_module = load_and_replace
+            spec.loader.exec_module = load_and_replace
         return spec
 
-    def _replace(self, lowering: Any) -> None:
-        try:
-            from torch._inductor import codecache
 
-            key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
-            before = {op: rules[op] for op in _POWERS}
-            decomposed = {op: decompositions.pop(op) for op in _POWERS if op in decompositions}
-            rules |= {op: _calling(lowering, op, self.open_triton) for op in _POWERS}
-        except (AttributeError, ImportError, KeyError, TypeError):
-            _warn(f"torch {torch.__version__}")
-            return
-        process = os.urandom(8)
-        # Programs on the disk that were compiled without the kernels, or with a warning, are not taken.
-        codecache.torch_key = lambda: key() + process
-        self._undo.callback(setattr, codecache, "torch_key", key)
-        self._undo.callback(decompositions.update, decomposed)
-        self._undo.callback(rules.update, before)
+def _replace_rules(lowering: Any) -> None:
+    try:
+        from torch._inductor import codecache
 
-    def open_triton(self) -> bool:
-        """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
-        if not self._has_triton:
-            config, _triton = torch._inductor.config, torch.utils._triton
-            if triton.BITCODE is None or torch.version.hip:
-                return False
-            triton.enable()
-            threads, key = config.compile_threads, _triton.triton_hash_with_backend
-            config.compile_threads = 1  # workers are other processes
-            # It is part of a kernel's source, so that one from outside is not taken.
-            _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
-            self._undo.callback(setattr, _triton, "triton_hash_with_backend", key)
-            self._undo.callback(setattr, config, "compile_threads", threads)
-            self._undo.callback(triton.disable)
-            self._has_triton = True
-        return True
+        key, rules, decompositions = codecache.torch_key, lowering.lowerings, lowering.decompositions
+        before = {op: rules[op] for op in _POWERS}
+        decomposed = {op: decompositions.pop(op) for op in _POWERS if op in decompositions}
+        rules |= {op: _calling(lowering, op) for op in _POWERS}
+    except (AttributeError, ImportError, KeyError, TypeError):
+        _warn(f"torch {torch.__version__}")
+        return
+    process = os.urandom(8)
+    # Programs on the disk that were compiled without the kernels, or with a warning, are not taken.
+    codecache.torch_key = lambda: key() + process
+    _REMOVALS.callback(setattr, codecache, "torch_key", key)
+    _REMOVALS.callback(decompositions.update, decomposed)
+    _REMOVALS.callback(rules.update, before)
+
+
+@cache
+def _open_triton() -> bool:
+    """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
+    if triton.BITCODE is None or torch.version.hip:
+        return False
+    config, _triton = torch._inductor.config, torch.utils._triton
+    triton.enable()
+    threads, key = config.compile_threads, _triton.triton_hash_with_backend
+    config.compile_threads = 1  # workers are other processes
+    # It is part of a kernel's source, so that one from outside is not taken.
+    _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
+    _REMOVALS.callback(setattr, _triton, "triton_hash_with_backend", key)
+    _REMOVALS.callback(setattr, config, "compile_threads", threads)
+    _REMOVALS.callback(triton.disable)
+    return True
 
 
 def _programs() -> list[Any]:
@@ -143,7 +121,7 @@ def _programs() -> list[Any]:
     return [] if codes is None else list(codes.seen)
 
 
-def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
+def _calling(lowering: Any, op: Any) -> Any:
     """Return Inductor's rule to call an operator on the CPU, where halfulp's kernels are, or libdevice's on CUDA."""
     call, own = lowering.fallback_handler(op, add_to_fallback_set=False), lowering.lowerings[op]
 
@@ -151,7 +129,7 @@ def _calling(lowering: Any, op: Any, open_triton: Any) -> Any:
         devices = {operand.get_device().type for operand in operands if hasattr(operand, "get_device")}
         if devices <= {"cpu"} and not lowering.V.graph.cpp_wrapper:
             return call(*operands)
-        if devices == {"cuda"} and open_triton() and not lowering.V.graph.cpp_wrapper:
+        if devices == {"cuda"} and _open_triton() and not lowering.V.graph.cpp_wrapper:
             kind = lowering.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
             powers = lowering.pow_native(*lowering.transform_args(list(operands), {}, True, kind, False)[0])
             real: Any = {torch.float32: np.float32, torch.float64: np.float64}.get(powers.get_dtype())
@@ -169,26 +147,37 @@ def _warn(where: str) -> None:
     warnings.warn(line, HalfulpWarning, stacklevel=3)
 
 
-_INDUCTOR = _Inductor()
-_REMOVALS = ExitStack()
+_FINDER, _REMOVALS = _Finder(), ExitStack()
+_kept: list[Any] = []  # the programs that existed when the kernels were taken out
 
 
 def _put_in() -> None:
-    runtime, addresses = connect()
-    _torchs.update({name: torch.library.get_kernel(name, "CPU") for name in (*addresses, *_WITH_NUMBERS)})
+    addresses = connect()
+    _torchs.update(
+        {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in (*addresses, *_WITH_NUMBERS)}
+    )
+    _REMOVALS.callback(registered("aten", addresses))
     library = torch.library.Library("aten", "IMPL")
     _REMOVALS.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
         for name, kernel in _WITH_NUMBERS.items():
-            library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
-    handle = registered(runtime, "aten", addresses)
-    _INDUCTOR.put_in()
-    _REMOVALS.callback(_INDUCTOR.take_out)
-    _REMOVALS.callback(lambda: runtime.aoti_torch_delete_library_object(handle))
+            library.impl(name, kernel, "CPU", allow_override=True)
+    if list(map(id, _programs())) != list(map(id, _kept)):
+        sys.modules["torch._dynamo"].reset_code_caches()  # the new ones contain Inductor's powers
+    if _LOWERING in sys.modules:
+        _replace_rules(sys.modules[_LOWERING])
+    sys.meta_path.insert(0, _FINDER)
+    _REMOVALS.callback(sys.meta_path.remove, _FINDER)
+    _REMOVALS.callback(_open_triton.cache_clear)
 
 
-_KERNELS = Replacement(_put_in, _REMOVALS.close)
+def _take_out() -> None:
+    _kept[:] = _programs()
+    _REMOVALS.close()
+
+
+_KERNELS = Replacement(_put_in, _take_out)
 disable = _KERNELS.disable
 
 
@@ -199,22 +188,16 @@ _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
     """Compute a power of any operands by torch's rules for types; by torch's kernel if halfulp's do not take them."""
-    target = x if name.startswith("aten::pow_.") else out
+    target: Any = x if name.startswith("pow_.") else out
     result = _power(x, y)
-    if result is not None and _fit(result, target, out):
-        return result if target is None else target.copy_(result)
+    if result is not None and target is None:
+        return result
+    if result is not None and torch.can_cast(result.dtype, target.dtype):
+        if out is not None and out.shape != result.shape:  # as torch resizes it
+            out.resize_(result.shape).as_strided_(result.shape, result.stride())
+        if target.shape == result.shape:
+            return target.copy_(result)
     return _by_torch(name, x, y, **({} if out is None else {"out": out}))
-
-
-def _fit(result: Tensor, target: Tensor | None, out: Tensor | None) -> bool:
-    """Resize out as torch does, and return whether a result can be copied to its target, if it has one."""
-    if target is None:
-        return True
-    if not torch.can_cast(result.dtype, target.dtype):
-        return False
-    if out is not None and out.shape != result.shape:
-        out.resize_(result.shape).as_strided_(result.shape, result.stride())
-    return target.shape == result.shape
 
 
 def _by_torch(name: str, x: Any, y: Any, **out: Tensor) -> Tensor:
@@ -253,10 +236,12 @@ _OF_FLOAT = torch.ops.halfulp._power_of_float.default._op
 _OF_INT = torch.ops.halfulp._power_of_int.default._op
 
 
-def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]:
+def _with_number(name: str) -> Callable[..., Tensor]:
     """Return the kernel of an operator whose exponent is a number, by the kernels for either kind."""
-    of_float = getattr(getattr(torch.ops.halfulp, f"_power_of_float{ending}"), overload)._op
-    of_int = getattr(getattr(torch.ops.halfulp, f"_power_of_int{ending}"), overload)._op
+    ending = "_" if name.startswith("pow_.") else ""
+    overload = "out" if name.endswith("_out") else "default"
+    packets = [getattr(torch.ops.halfulp, f"_power_of_{kind}{ending}") for kind in ("float", "int")]
+    of_float, of_int = (getattr(packet, overload)._op for packet in packets)
 
     def kernel(x: Tensor, y: Any, **out: Tensor) -> Tensor:
         try:
@@ -274,25 +259,22 @@ def _with_number(name: str, ending: str, overload: str) -> Callable[..., Tensor]
 def _of_base(x: Any, y: Tensor) -> Tensor:
     if type(x) is float and y.dtype in _FLOATS:
         return _POWER(constant(x, y.dtype), y.contiguous())
-    return _pow("aten::pow.Scalar", x, y)
+    return _pow("pow.Scalar", x, y)
 
 
-_WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
-    "aten::pow.Tensor_Scalar": _with_number("aten::pow.Tensor_Scalar", "", "default"),
-    "aten::pow.Tensor_Scalar_out": _with_number("aten::pow.Tensor_Scalar_out", "", "out"),
-    "aten::pow_.Scalar": _with_number("aten::pow_.Scalar", "_", "default"),
-    "aten::pow.Scalar": _of_base,
-    "aten::pow.Scalar_out": partial(_pow, "aten::pow.Scalar_out"),
+_WITH_NUMBERS = {
+    name: _with_number(name) for name in ("pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "pow_.Scalar")
 }
+_WITH_NUMBERS |= {"pow.Scalar": _of_base, "pow.Scalar_out": partial(_pow, "pow.Scalar_out")}
 
 
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:
     if x.dtype not in DTYPES or slope.dtype != x.dtype:
-        return _torchs["aten::_prelu_kernel"].call_boxed(_CPU, x, slope)
+        return _torchs["_prelu_kernel"].call_boxed(_CPU, x, slope)
     return compute(hu.prelu, x, slope)
 
 
-LIBRARY.impl("_other_pow", partial(_pow, "aten::pow.Tensor_Tensor"), "CPU")
-LIBRARY.impl("_other_pow.out", partial(_pow, "aten::pow.Tensor_Tensor_out"), "CPU")
-LIBRARY.impl("_other_pow_", partial(_pow, "aten::pow_.Tensor"), "CPU")
+LIBRARY.impl("_other_pow", partial(_pow, "pow.Tensor_Tensor"), "CPU")
+LIBRARY.impl("_other_pow.out", partial(_pow, "pow.Tensor_Tensor_out"), "CPU")
+LIBRARY.impl("_other_pow_", partial(_pow, "pow_.Tensor"), "CPU")
 LIBRARY.impl("_other_prelu", _prelu, "CPU")

@@ -3,11 +3,11 @@
 import ctypes
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,10 +21,8 @@ from torch.nested._internal.nested_tensor import NestedTensor
 import halfulp.operators as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_refusal
 from halfulp.errors import HalfulpError
-from halfulp.operators import number_array, torch_kernels
+from halfulp.operators import number_array, share_threads_of, torch_kernels
 from halfulp.types import TYPES
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # torch has the same names. Its types of 4 bits are packed two to a byte, unlike those of the table.
 DTYPES = {
@@ -33,17 +31,8 @@ DTYPES = {
 CPU = torch.device("cpu")
 
 
-def power(x: Tensor, y: Tensor) -> Tensor:
-    """Return x to the power y, by the operator's form for the transforms or compilation around the call."""
-    return _in_form(_pow, _Pow, hu.POW, x, y)
-
-
-def leaky(x: Tensor, slope: Tensor) -> Tensor:
-    """Return PReLU of x, by the same rule as ``power``."""
-    return _in_form(_prelu, _Prelu, hu.PRELU, x, slope)
-
-
 def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: Tensor) -> Tensor:
+    """Return the operator's result, by its form for the transforms or the compilation around the call."""
     if torch._C._get_tracing_state() is not None:
         register_symbolics()
     if torch.compiler.is_compiling():
@@ -59,8 +48,7 @@ def _in_form(operator: Any, with_tangent: Any, row: hu.Operator, x: Tensor, y: T
 
 def home_of_numbers(device: torch.device) -> torch.device:
     """Return the device of numbers beside a device's tensors: the processor for CUDA, except in a graph."""
-    in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
-    return CPU if in_processor else device
+    return CPU if device.type == "cuda" and not torch.compiler.is_compiling() else device
 
 
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
@@ -87,13 +75,35 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
         terms = _float32_terms(float(number))  # the exporter to ONNX rounds an argument of full to float32
     if not terms:
         return torch.scalar_tensor(number, dtype=dtype, device=device)
-    total = torch.full((), terms[0], dtype=dtype, device=device)
-    for term in terms[1:]:
-        total = total + torch.full((), term, dtype=dtype, device=device)
-    return total
+    return reduce(torch.add, (torch.full((), term, dtype=dtype, device=device) for term in terms))
 
 
-def constant_when_compiled(function: F) -> F:
+def rounded(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
+    device = home_of_numbers(device)
+    if torch.compiler.is_compiling():
+        if dtype.is_floating_point:
+            return _rounded_once(number_tensor(number, torch.float64, device), dtype)
+        number = fitting(number, dtype)
+    return number_tensor(number, dtype, device)
+
+
+def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
+    """Convert a float64 tensor to a type, in steps that the compiler knows.
+
+    torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
+    set), so that the result is as if rounded once.
+    """
+    if dtype in (torch.float64, torch.float32):
+        return wide.to(dtype)
+    nearest = wide.to(torch.float32)
+    back = nearest.to(torch.float64)
+    away = (back.abs() > wide.abs()).to(torch.int32)
+    odd = (nearest.view(torch.int32) - away) | (back != wide).to(torch.int32)
+    return odd.view(torch.float32).to(dtype)
+
+
+def constant_when_compiled(function: Any) -> Any:
     """Mark a function as torch.compiler.assume_constant_result does, which loads all of torch.compile for it."""
     vars(function)["_dynamo_marked_constant"] = True
     return function
@@ -149,10 +159,7 @@ def _empty(x: Tensor, y: Tensor) -> Tensor:
 
 def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
     """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory, as the kernels without Python do."""
-    try:
-        out = _empty(x, y)
-    except RuntimeError:
-        return function(as_array(x), as_array(y))  # raises halfulp's error about the shapes
+    out = _empty(x, y)
     function(as_array(x), as_array(y), out=as_array(out))
     return out
 
@@ -171,18 +178,13 @@ def compute_on_cuda(function: Any, x: Tensor, y: Tensor) -> Tensor:
     return function(*(as_array(t) if t.is_cpu and t.dim() == 0 else t.detach() for t in (x, y)))
 
 
-# The operators: kernels for the CPU, shapes for the compiler, batching.
+# The operators: nested tensors, batching.
 
 LIBRARY = torch.library.Library("halfulp", "DEF")
-for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
-    LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-_pow = torch.ops.halfulp.pow.default
-_prelu = torch.ops.halfulp.prelu.default
 
 
-def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
+def _of_nested(operator: Any, x: Tensor, y: Tensor) -> Tensor:
     """Compute on the parts of nested tensors: two of the same structure, or one and a number."""
-    operator = getattr(torch.ops.halfulp, name)
     if not x.is_nested or not (y.is_nested or y.numel() == 1):
         rule = "the other operand must be nested in the same way, or be one number"
         raise HalfulpError(f"a nested tensor: {rule}")
@@ -195,19 +197,17 @@ def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
     return torch.nested.as_nested_tensor([operator(*pair) for pair in zip(x.unbind(), parts, strict=True)])
 
 
-def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Return a batched tensor with the batch first and the rest aligned to a rank; other tensors are unchanged."""
-    if dim is None:
-        return tensor
-    tensor = tensor.movedim(dim, 0)
-    return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
-
-
 def _vmap(operator: Any, info: Any, dims: Sequence[int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+    """Compute with the batches in front, and between them and the other axes as many as align these."""
     if dims[0] is None:  # a batched slope must not enlarge an x without a batch
         x, dims = x.expand(info.batch_size, *x.shape), (0, dims[1])
-    rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
-    return operator(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
+    operands = list(zip((x, y), dims, strict=True))
+    rank = max(t.dim() - (dim is not None) for t, dim in operands)
+    aligned = (
+        t if dim is None else t.movedim(dim, 0)[(slice(None), *[None] * (rank + 1 - t.dim()))]
+        for t, dim in operands
+    )
+    return operator(*aligned), 0
 
 
 # Derivatives. They consist of differentiable operations, so that they have derivatives too.
@@ -219,18 +219,18 @@ def _is_number(operand: Tensor) -> bool:
     return is_one and not (operand.requires_grad or _is_watched())
 
 
-def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
-    """Return y x^(y-1). If y is 0, the power is constant, whatever x is."""
+def _pow_by_x(d: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Return d y x^(y-1). If y is 0, the power is constant, whatever x is."""
     base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
     wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
     factor = y if y.is_floating_point() else wide.to(torch.float64)
-    return factor * power(base, wide - 1)
+    return d * (factor * power(base, wide - 1))
 
 
-def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
-    """Return x^y log x; 0 if x is 0 and y is not negative."""
+def _pow_by_y(d: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Return d x^y log x; 0 if x is 0 and y is not negative."""
     base = x if _is_number(x) and x.item() else torch.where((x == 0) & (y >= 0), 1, x)
-    return power(base, y) * base.log()
+    return d * (power(base, y) * base.log())
 
 
 def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -244,60 +244,47 @@ def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | N
         factor = constant(float(number), x.dtype) if is_large else float(number)
         return gradient * (power(x, exponent_tensor(number - 1, CPU)) * factor), None
     needs_x, needs_y = ctx.needs_input_grad[:2]
-    by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape) if needs_x else None
-    return by_x, (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape) if needs_y else None
+    by_x = _pow_by_x(gradient, x, y).to(x.dtype).sum_to_size(x.shape) if needs_x else None
+    return by_x, _pow_by_y(gradient, x, y).to(y.dtype).sum_to_size(y.shape) if needs_y else None
 
 
 def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, slope = ctx.saved_tensors
-    if ctx.needs_input_grad[1]:
-        by_x, by_slope = torch.ops.aten._prelu_kernel_backward(gradient, x, slope)
-        return by_x, by_slope.sum_to_size(slope.shape)
-    return torch.where(x > 0, gradient, slope * gradient), None  # at 0 as torch has it
+    if not ctx.needs_input_grad[1]:
+        return _prelu_by_x(gradient, x, slope), None
+    by_x, by_slope = torch.ops.aten._prelu_kernel_backward(gradient, x, slope)
+    return by_x, by_slope.sum_to_size(slope.shape)
 
 
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-    ctx.save_for_forward(*inputs)
-    ctx.set_materialize_grads(False)  # 0 times an infinite derivative would be NaN
+def _prelu_by_x(d: Tensor, x: Tensor, slope: Tensor) -> Tensor:
+    return torch.where(x > 0, d, slope * d)  # at 0 as torch has it
 
 
-def _pow_tangent(x: Tensor, y: Tensor, by_x: Tensor | None, by_y: Tensor | None) -> Tensor | None:
-    if not x.is_floating_point():  # integers have no tangents, nor has such a power
-        return None
-    of_x = None if by_x is None else by_x * _pow_by_x(x, y)
-    if by_y is None:
-        return None if of_x is None else of_x.to(x.dtype)
-    of_y = by_y * _pow_by_y(x, y)
-    return (of_y if of_x is None else of_x + of_y).to(x.dtype)
-
-
-def _prelu_tangent(x: Tensor, slope: Tensor, by_x: Tensor | None, by_slope: Tensor | None) -> Tensor:
-    of_x = torch.zeros_like(x) if by_x is None else torch.where(x > 0, by_x, slope * by_x)
-    return of_x if by_slope is None else of_x + torch.where(x > 0, 0, by_slope * x)
-
-
-def _with_tangent(operator: Any, gradients: Any, tangent: Any) -> Any:
+def _with_tangent(operator: Any, gradients: Any, products: Sequence[Any]) -> Any:
     """Return the operator with a forward-mode derivative. (Operators can't have one: it would silently be 0.)
 
-    The compiler refuses such functions, and they are slower. So it is used only if needed.
+    The compiler refuses such functions, and they are slower. So it is used only if needed. ``products`` are functions
+    of a tangent and the operands: the tangent times the derivative by each operand.
     """
+
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+        ctx.set_materialize_grads(False)  # 0 times an infinite derivative would be NaN
 
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor | None:
         # The saved operands without this level's tangents, but with those of outer levels. torch disables forward mode
         # while it calls a jvp, and so would lose the outer levels' derivatives.
         with forward_ad._set_fwd_grad_enabled(True):
-            primals = [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
-            result: Tensor | None = tangent(*primals, *tangents)
-            return result
+            x, y = (forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors)
+            terms = [by(d, x, y) for by, d in zip(products, tangents, strict=True) if d is not None]
+            # Integers have no tangents, nor has such a power.
+            return sum(terms).to(x.dtype) if terms and x.is_floating_point() else None
 
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        result: tuple[Tensor | None, Tensor | None] = (
-            (None, None) if gradient is None else gradients(ctx, gradient)
-        )
-        return result
+        return (None, None) if gradient is None else gradients(ctx, gradient)
 
-    functions = {"forward": operator, "setup_context": _save, "backward": backward, "jvp": jvp}
+    functions = {"forward": operator, "setup_context": setup_context, "backward": backward, "jvp": jvp}
     members = {name: staticmethod(function) for name, function in functions.items()}
     return type("WithTangent", (torch.autograd.Function,), {"generate_vmap_rule": True, **members})
 
@@ -309,8 +296,7 @@ def _autograd_kernel(operator: Any, gradients: Any) -> Any:
 
     def forward(ctx: Any, x: Tensor, y: Tensor, keyset: Any) -> Tensor:
         ctx.save_for_backward(x, y)
-        result: Tensor = redispatch(keyset & below, x, y)
-        return result
+        return redispatch(keyset & below, x, y)
 
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return *gradients(ctx, gradient), None
@@ -320,18 +306,11 @@ def _autograd_kernel(operator: Any, gradients: Any) -> Any:
     apply = super(torch.autograd.Function, function).apply  # function.apply without what torch.func needs
 
     def kernel(keyset: Any, x: Tensor, y: Tensor) -> Tensor:
-        result: Tensor
         if (x.requires_grad or y.requires_grad) and torch.is_grad_enabled():
-            result = (function.apply if _is_transformed() else apply)(x, y, keyset)
-        else:
-            result = redispatch(keyset & below, x, y)
-        return result
+            return (function.apply if _is_transformed() else apply)(x, y, keyset)
+        return redispatch(keyset & below, x, y)
 
     return kernel
-
-
-_Pow = _with_tangent(_pow, pow_gradients, _pow_tangent)
-_Prelu = _with_tangent(_prelu, prelu_gradients, _prelu_tangent)
 
 
 def _is_transformed() -> bool:
@@ -357,25 +336,26 @@ def _is_functionalized() -> bool:
     return True
 
 
-_ONNX = {"pow": "Pow", "prelu": "PRelu"}
-
-
 @cache
 def register_symbolics() -> None:
     """Tell torch.onnx.export(dynamo=False) the operators' nodes. It must be loaded for that, which takes long."""
-    for operator, name in _ONNX.items():
+    for row in (hu.POW, hu.PRELU):
         torch.onnx.register_custom_op_symbolic(
-            f"halfulp::{operator}",
-            lambda graph, x, y, name=name: graph.op(name, x, y).setType(x.type()),
+            f"halfulp::{row.name.lower()}",
+            lambda graph, x, y, name=row.name: graph.op(name, x, y).setType(x.type()),
             opset_version=12,
         )
 
 
-def _register(name: str, function: Any, gradients: Any) -> None:
-    operator, overload = f"halfulp::{name}", getattr(torch.ops.halfulp, name).default
-    LIBRARY.impl(name, partial(compute_on_cuda, function), "CUDA")
+def _defined(row: hu.Operator, gradients: Any, products: Sequence[Any]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Define an operator, with all that is not the CPU's kernel, and return a function that calls it."""
+    name, second = row.name.lower(), row.inputs[1].name.lower()
+    operator = f"halfulp::{name}"
+    LIBRARY.define(f"{name}(Tensor x, Tensor {second}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    overload = getattr(torch.ops.halfulp, name).default
+    LIBRARY.impl(name, partial(compute_on_cuda, getattr(hu, name)), "CUDA")
     LIBRARY.impl(name, refuse, "CompositeExplicitAutograd")
-    of_nested = partial(_of_nested, name)
+    of_nested = partial(_of_nested, overload)
     for key in ("NestedTensorCPU", "NestedTensorCUDA"):
         LIBRARY.impl(name, of_nested, key)
     for kind, kernel in ((NestedTensor, of_nested), (torch.masked.MaskedTensor, refuse)):
@@ -401,13 +381,14 @@ def _register(name: str, function: Any, gradients: Any) -> None:
         if not torch.onnx.is_in_onnx_export():
             return NotImplemented
         shape = torch.broadcast_shapes(x.shape, y.shape)
-        return torch.onnx.ops.symbolic(_ONNX[name], (x, y), dtype=x.dtype, shape=shape)
+        return torch.onnx.ops.symbolic(row.name, (x, y), dtype=x.dtype, shape=shape)
 
     register_decomposition(overload, type="meta")(fake)
+    return partial(_in_form, overload, _with_tangent(overload, gradients, products), row)
 
 
-_register("pow", hu.pow, pow_gradients)
-_register("prelu", hu.prelu, prelu_gradients)
+power = _defined(hu.POW, pow_gradients, (_pow_by_x, _pow_by_y))
+leaky = _defined(hu.PRELU, prelu_gradients, (_prelu_by_x, lambda d, x, _: torch.where(x > 0, 0, d * x)))
 
 
 # The kernels for the CPU: torch's dispatcher calls them without Python, by torch's stable ABI.
@@ -418,50 +399,53 @@ for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_
     LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
-def torch_libraries() -> Iterator[Any]:
-    """Yield torch's library of kernels for the CPU. Look-ups in it include the libraries that it is linked with."""
+def _torch_library() -> Any:
+    """Return torch's library of kernels for the CPU. Look-ups in it include the libraries that it is linked with."""
     for path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
         with suppress(OSError):
-            yield ctypes.CDLL(str(path))  # it is loaded already
+            return ctypes.CDLL(str(path))  # it is loaded already
+    return None
 
 
-def address_of(library: Any, name: str) -> int:
-    """Return a function's address, or raise an AttributeError."""
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value  # type: ignore[return-value]
+RUNTIME = _torch_library()
+
+
+def _address_of(name: str) -> int:
+    """Return the address of a function of torch's, or raise an AttributeError."""
+    return ctypes.cast(getattr(RUNTIME, name), ctypes.c_void_p).value  # type: ignore[return-value]
 
 
 @cache
-def connect() -> tuple[Any, dict[str, int]]:
-    """Return torch's library and the kernels for its own operators, and register those for halfulp's."""
-    for runtime in torch_libraries():
-        try:
-            dtypes = {
-                getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
-                for dtype in DTYPES.values()
-            }
-            kernels = torch_kernels(partial(address_of, runtime), dtypes)
-        except AttributeError:
-            continue
-        own = {name: kernels.pop(name) for name in list(kernels) if name.startswith("halfulp::")}
-        own |= {"halfulp::pow": own.pop("halfulp::_power"), "halfulp::prelu": kernels["aten::_prelu_kernel"]}
-        registered(runtime, "halfulp", own)  # for ever
-        return runtime, kernels
-    lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
-    raise HalfulpError(lack, got=torch.__version__)
+def connect() -> dict[str, int]:
+    """Return the kernels for torch's own operators, and register those for halfulp's."""
+    try:
+        dtypes = {
+            getattr(RUNTIME, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
+            for dtype in DTYPES.values()
+        }
+        kernels = torch_kernels(_address_of, dtypes).items()
+    except AttributeError:
+        lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
+        raise HalfulpError(lack, got=torch.__version__) from None
+    aten, own = (
+        {name.removeprefix(space): at for name, at in kernels if name.startswith(space)}
+        for space in ("aten::", "halfulp::")
+    )
+    registered("halfulp", own | {"pow": own.pop("_power"), "prelu": aten["_prelu_kernel"]})  # for ever
+    return aten
 
 
-def registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
-    """Register kernels for the CPU, and return the object that holds them in place."""
+def registered(namespace: str, kernels: dict[str, int]) -> Callable[[], object]:
+    """Register kernels for the CPU, and return a function that removes them."""
     handle = ctypes.c_void_p()
-    failed = runtime.aoti_torch_library_init_impl(
+    failed = RUNTIME.aoti_torch_library_init_impl(
         namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0), ctypes.byref(handle)
     )
     for name, address in kernels.items():
-        overload = name.removeprefix(f"{namespace}::").encode()
-        failed = failed or runtime.aoti_torch_library_impl(handle, overload, ctypes.c_void_p(address))
+        failed = failed or RUNTIME.aoti_torch_library_impl(handle, name.encode(), ctypes.c_void_p(address))
     if failed:
         raise HalfulpError(f"torch does not take kernels for {namespace}", got=torch.__version__)
-    return handle
+    return partial(RUNTIME.aoti_torch_delete_library_object, handle)
 
 
 try:
@@ -469,3 +453,8 @@ try:
 except HalfulpError:  # without the ABI only `enable` is refused
     LIBRARY.impl("pow", partial(compute, hu.pow), "CPU")
     LIBRARY.impl("prelu", partial(compute, hu.prelu), "CPU")
+
+# Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time. Its OpenMP
+# runtime has GCC's interface, or its threads are not used.
+with suppress(AttributeError):
+    share_threads_of(_address_of("GOMP_parallel"), _address_of("omp_get_max_threads"))

@@ -18,8 +18,7 @@ from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array
 from halfulp.operators import Operator, op
 from halfulp.specs import ScaleBias, in_force
-from halfulp.specs.tensor import TensorType, format_shape
-from halfulp.types import TYPES, ElementType
+from halfulp.types import TYPES, ElementType, TensorType, format_shape
 
 __all__ = [
     "DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC",

@@ -47,8 +47,7 @@ from halfulp.models.onnx.walk import (
     subgraphs,
 )
 from halfulp.specs import find
-from halfulp.specs.tensor import Shape
-from halfulp.types import TYPES
+from halfulp.types import TYPES, Shape
 
 Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]

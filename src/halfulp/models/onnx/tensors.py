@@ -27,7 +27,7 @@ from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
 from halfulp.models.onnx.walk import copy_fields, graphs
-from halfulp.specs.tensor import Dim, Shape
+from halfulp.types import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
 """The largest size of a protobuf message in bytes."""

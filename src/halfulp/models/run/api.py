@@ -40,7 +40,7 @@ from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
-from halfulp.specs.tensor import tensor_type
+from halfulp.types import tensor_type
 
 Scope = MutableMapping[str, Any]
 

@@ -19,8 +19,7 @@ from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
-from halfulp.specs.tensor import Dim
-from halfulp.types import FLOATS
+from halfulp.types import FLOATS, Dim
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
