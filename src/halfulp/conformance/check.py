@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby, islice
@@ -180,13 +180,10 @@ def check_target(
     results: list[Result] = []
     started, failed, interrupted = time.monotonic(), 0, False
     try:
-        with ExitStack() as stack:
-            examiners = [
-                stack.enter_context(Examiner(spec, **limits)) for _ in range(processes or processors())
-            ]
-            versions = examiners[0].versions
-            # Whatever ends the loop ends the processes, too.
-            examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
+        examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
+        versions = examiners[0].versions
+        # Whatever ends the loop ends the processes, too.
+        with closing(_examined(examiners, _batches(mode, selection, rows))) as examined:
             for number, of_batch in enumerate(examined, 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
@@ -428,9 +425,7 @@ def _examined(
             }:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
-        except BaseException:
-            # The running examinations wait for these processes.
-            for examiner in examiners:
+        finally:
+            for examiner in examiners:  # running examinations wait for these processes
                 examiner.close()
             pool.shutdown(cancel_futures=True)
-            raise
