@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import halfulp as hu
-from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
 from side_by_side import memory
 from side_by_side.peers import bases, constant_power, exponents, prepare
 from side_by_side.worker import BUILD

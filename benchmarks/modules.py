@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import halfulp as hu
-from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
 from halfulp.integrations.torch import replace
 
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
-from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
 from halfulp.cli.programs import NETWORKS
 
 Array = NDArray[Any]

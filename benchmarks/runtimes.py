@@ -20,7 +20,7 @@ import numpy as np
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
 from halfulp.installed import has_module
 from halfulp.operators import instruction_set
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from halfulp.benchmark.comparison import Exactness, exactness, spread
-from halfulp.benchmark.timing import Call, InterleavedRuns, Summary
+from halfulp.benchmark.comparison import Call, Exactness, InterleavedRuns, Summary, exactness, spread
 from side_by_side.peers import Case, RefusalError, prepare
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 import halfulp as hu
-from halfulp.benchmark.timing import Call, in_turns
+from halfulp.benchmark.comparison import Call, in_turns
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from halfulp.benchmark.timing import in_turns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, summary
 from side_by_side.line import Line
 from side_by_side.peers import environment
 from side_by_side.rows import Row, Setting

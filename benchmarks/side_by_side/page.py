@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from halfulp.benchmark.comparison import Exactness, time_of
-from halfulp.benchmark.timing import Summary
+from halfulp.benchmark.comparison import Exactness, Summary, time_of
 from halfulp.installed import versions
 from halfulp.operators import thread_count
 from side_by_side.bars import MEMORY, ONE_THREAD, Outcome

@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp import operators
 from halfulp._interop import Array
-from halfulp.benchmark import timing
+from halfulp.benchmark import comparison as timing
 from halfulp.types import element_type
 
 

@@ -55,8 +55,7 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     Subclasses come before their bases; otherwise the order is that of the operands. A TypeError says that an operand
     forbids ufuncs (``__array_ufunc__ = None``), or that all overrides decline.
     """
-    result = _of_frames(ufunc, x, y) if out is None else None
-    if result is not None:
+    if out is None and (result := _of_frames(ufunc, x, y)) is not None:
         return result
     check_frame(x)
     check_frame(y)

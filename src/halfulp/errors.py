@@ -220,10 +220,6 @@ class SpecError(HalfulpError):
         self.clause = clause
         super().__init__(message, **shown)
 
-    def with_hint(self, hint: str) -> SpecError:
-        """Return this error with the command or the call that helps."""
-        return SpecError(self.clause, self.message, **self.shown, run=hint)
-
 
 class ModelError(HalfulpError):
     """A model that is broken, unsafe or contradicts itself, naming the file and the node.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Hashable
 from dataclasses import fields, replace
 from functools import cache, cached_property, lru_cache, update_wrapper
 from types import SimpleNamespace
-from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy import asarray, generic, ndarray  # looking them up in the module would take 10 % of a small call
@@ -32,9 +32,6 @@ for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for
 _FLOAT64 = np.dtype(np.float64)
 _MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and -1 overflows 64 bits
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
 _core.Function.__repr__ = lambda function: f"<halfulp.{function.__name__}>"  # type: ignore[attr-defined, method-assign]
 
 
@@ -43,10 +40,10 @@ def _bits(names: Container[str]) -> int:
     return sum(1 << place for place, name in enumerate(TYPES) if name in names)
 
 
-def _quick(kernel: int) -> Callable[[_F], _F]:
+def _quick(kernel: int) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator of a function that is called only for operands that the core does not accept at once."""
     every_pair = (_bits(TYPES),) * len(TYPES)
-    return lambda general: cast("Any", update_wrapper(_core.Function(kernel, general, every_pair), general))
+    return lambda general: update_wrapper(_core.Function(kernel, general, every_pair), general)
 
 
 class Operator(OpVersion):
@@ -295,9 +292,9 @@ def ops() -> tuple[str, ...]:
 
 
 # The two functions' operators: they take every type of the table, not only those that ONNX allows.
-_ANY = dict.fromkeys(("T", "T1"), tuple(TYPES))
-POW = replace(_operator(find("onnx.Pow-15"), _OfArrays), type_variables=_ANY)
-PRELU = replace(_operator(find("onnx.PRelu-16"), _OfArrays), type_variables=_ANY)
+_ANY = tuple(TYPES)
+POW = replace(_operator(find("onnx.Pow-15"), _OfArrays), type_variables={"T": _ANY, "T1": _ANY})
+PRELU = replace(_operator(find("onnx.PRelu-16"), _OfArrays), type_variables={"T": _ANY})
 
 
 def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:

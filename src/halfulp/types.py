@@ -35,40 +35,37 @@ class ElementType:
         return self.name
 
 
-def _row(scalar: Any, *facts: Any) -> ElementType:
-    return ElementType(np.dtype(scalar).name, np.dtype(scalar), *facts)
-
-
 # fmt: off
-_ROWS = (
-    #     dtype                         kind     bits  onnx               enum  openvino   directml
-    _row(np.float64,                   "float", 64, "double",          11,   "f64",     "FLOAT64"),
-    _row(np.float32,                   "float", 32, "float",           1,    "f32",     "FLOAT32"),
-    _row(np.float16,                   "float", 16, "float16",         10,   "f16",     "FLOAT16"),
-    _row(ml_dtypes.bfloat16,           "float", 16, "bfloat16",        16,   "bf16",    None),
-    _row(ml_dtypes.float8_e3m4,        "float", 8,  None,              None, None,      None),
-    _row(ml_dtypes.float8_e4m3,        "float", 8,  None,              None, None,      None),
-    _row(ml_dtypes.float8_e4m3b11fnuz, "float", 8,  None,              None, None,      None),
-    _row(ml_dtypes.float8_e4m3fn,      "float", 8,  "float8e4m3fn",    17,   "f8e4m3",  None),
-    _row(ml_dtypes.float8_e4m3fnuz,    "float", 8,  "float8e4m3fnuz",  18,   None,      None),
-    _row(ml_dtypes.float8_e5m2,        "float", 8,  "float8e5m2",      19,   "f8e5m2",  None),
-    _row(ml_dtypes.float8_e5m2fnuz,    "float", 8,  "float8e5m2fnuz",  20,   None,      None),
-    _row(ml_dtypes.float8_e8m0fnu,     "float", 8,  "float8e8m0",      24,   "f8e8m0",  None),
-    _row(ml_dtypes.float4_e2m1fn,      "float", 4,  "float4e2m1",      23,   "f4e2m1",  None),
-    _row(np.int8,                      "int",   8,  "int8",            3,    "i8",      "INT8"),
-    _row(np.int16,                     "int",   16, "int16",           5,    "i16",     "INT16"),
-    _row(np.int32,                     "int",   32, "int32",           6,    "i32",     "INT32"),
-    _row(np.int64,                     "int",   64, "int64",           7,    "i64",     "INT64"),
-    _row(np.uint8,                     "uint",  8,  "uint8",           2,    "u8",      "UINT8"),
-    _row(np.uint16,                    "uint",  16, "uint16",          4,    "u16",     "UINT16"),
-    _row(np.uint32,                    "uint",  32, "uint32",          12,   "u32",     "UINT32"),
-    _row(np.uint64,                    "uint",  64, "uint64",          13,   "u64",     "UINT64"),
-    _row(ml_dtypes.int4,               "int",   4,  "int4",            22,   "i4",      "INT4"),
-    _row(ml_dtypes.uint4,              "uint",  4,  "uint4",           21,   "u4",      "UINT4"),
+_TABLE: tuple[tuple[Any, ...], ...] = (
+    # dtype                        kind     bits  onnx               enum  openvino   directml
+    (np.float64,                   "float", 64, "double",          11,   "f64",     "FLOAT64"),
+    (np.float32,                   "float", 32, "float",           1,    "f32",     "FLOAT32"),
+    (np.float16,                   "float", 16, "float16",         10,   "f16",     "FLOAT16"),
+    (ml_dtypes.bfloat16,           "float", 16, "bfloat16",        16,   "bf16",    None),
+    (ml_dtypes.float8_e3m4,        "float", 8,  None,              None, None,      None),
+    (ml_dtypes.float8_e4m3,        "float", 8,  None,              None, None,      None),
+    (ml_dtypes.float8_e4m3b11fnuz, "float", 8,  None,              None, None,      None),
+    (ml_dtypes.float8_e4m3fn,      "float", 8,  "float8e4m3fn",    17,   "f8e4m3",  None),
+    (ml_dtypes.float8_e4m3fnuz,    "float", 8,  "float8e4m3fnuz",  18,   None,      None),
+    (ml_dtypes.float8_e5m2,        "float", 8,  "float8e5m2",      19,   "f8e5m2",  None),
+    (ml_dtypes.float8_e5m2fnuz,    "float", 8,  "float8e5m2fnuz",  20,   None,      None),
+    (ml_dtypes.float8_e8m0fnu,     "float", 8,  "float8e8m0",      24,   "f8e8m0",  None),
+    (ml_dtypes.float4_e2m1fn,      "float", 4,  "float4e2m1",      23,   "f4e2m1",  None),
+    (np.int8,                      "int",   8,  "int8",            3,    "i8",      "INT8"),
+    (np.int16,                     "int",   16, "int16",           5,    "i16",     "INT16"),
+    (np.int32,                     "int",   32, "int32",           6,    "i32",     "INT32"),
+    (np.int64,                     "int",   64, "int64",           7,    "i64",     "INT64"),
+    (np.uint8,                     "uint",  8,  "uint8",           2,    "u8",      "UINT8"),
+    (np.uint16,                    "uint",  16, "uint16",          4,    "u16",     "UINT16"),
+    (np.uint32,                    "uint",  32, "uint32",          12,   "u32",     "UINT32"),
+    (np.uint64,                    "uint",  64, "uint64",          13,   "u64",     "UINT64"),
+    (ml_dtypes.int4,               "int",   4,  "int4",            22,   "i4",      "INT4"),
+    (ml_dtypes.uint4,              "uint",  4,  "uint4",           21,   "u4",      "UINT4"),
 )
 # fmt: on
 
-TYPES: dict[str, ElementType] = {row.name: row for row in _ROWS}
+_ROWS = [ElementType(np.dtype(scalar).name, np.dtype(scalar), *facts) for scalar, *facts in _TABLE]
+TYPES = {row.name: row for row in _ROWS}
 
 # dtype.name builds a string each time. A look-up makes calls on small arrays faster.
 _NAMES = {row.dtype: row.name for row in _ROWS}
@@ -98,7 +95,7 @@ def type_name(dtype: Any) -> str:
         known = np.dtype(dtype)
     except TypeError:  # ml_dtypes' names are not NumPy's
         return str(dtype)
-    return "string" if known.kind in "UTO" else str(known.name)
+    return "string" if known.kind in "OSTU" else str(known.name)
 
 
 # --- the type of a tensor: element type and shape -----------------------------------------------------

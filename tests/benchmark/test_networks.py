@@ -6,7 +6,7 @@ import pytest
 from onnx import parser
 from tests.models.onnx_models import parsed
 
-from halfulp.benchmark.network import Comparison, Contender, compare, document, light, sentences
+from halfulp.benchmark.comparison import Comparison, Contender, compare, document, light, sentences
 from halfulp.models.run.inputs import Fit
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>

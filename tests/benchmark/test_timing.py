@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from halfulp.benchmark import timing
+from halfulp.benchmark import comparison as timing
 
 
 class Clock:
@@ -53,14 +53,20 @@ def test_a_short_call_is_warmed_and_repeated(clock):
 
 
 def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clock):
-    seen = []
-    turns = timing.InterleavedRuns({"a": lambda: seen.append(gc.isenabled()) or clock.call("a", 1.0)()})
+    seen, lengths = [], [1.0]
+
+    def call() -> None:
+        seen.append(gc.isenabled())
+        clock.call("a", 1 / lengths[0])()
+
+    turns = timing.InterleavedRuns({"a": call})
     turns.take(0, least=1)
     assert seen[-1] is False
     assert gc.isenabled()
-    turns.calls = {"a": lambda: 1 / 0}
+    lengths[0] = 0.0
     with pytest.raises(ZeroDivisionError):
         turns.take(0)
+    assert seen[-1] is False
     assert gc.isenabled()
 
 

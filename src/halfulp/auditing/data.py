@@ -280,8 +280,7 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
         return result
     if use.operator != "LpNormalization":
         return np.asarray(np.square(operands[0]))
-    assert use.scope is not None
-    attributes = attributes_of(use.scope.owner.node[use.number])
+    attributes = attributes_of(use.graph.owner.node[use.number])
     powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
     return np.asarray(powers.sum(attributes.get("axis", -1)))
 
@@ -295,10 +294,16 @@ class NetworkData:
     others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
-    @property
-    def all(self) -> tuple[NodeData, ...]:
-        """The Pow and PRelu nodes, and the others."""
-        return (*self.nodes.values(), *self.others)
+    def leaving(self, type: str) -> list[NodeData]:
+        """Return the nodes that leave a type."""
+        return [node for node in (*self.nodes.values(), *self.others) if node.leaves(type)]
+
+    def in_float32(self, type: str) -> str:
+        """Return the nodes that have to be in float32 instead of a type, as ``convert --float32`` takes them."""
+        nodes = self.leaving(type)
+        if all(node.is_in_norm for node in nodes):
+            return "norms"
+        return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
 
     @property
     def listed(self) -> list[NodeData]:
@@ -341,7 +346,7 @@ class _Measurement:
     """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
 
     def __init__(self, powers: list[Use], main: Scope) -> None:
-        norms = _norms([*(use.scope for use in powers), main])
+        norms = _norms([*(use.graph for use in powers), main])
         self._powers, self._main = powers, main
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
@@ -397,9 +402,8 @@ class _Measurement:
         is_beyond = use.operator in _INSIDE or not self._fits.get(use.output.name, True)
         if not (is_beyond and all(fit)):
             return False
-        assert use.scope is not None
         # Constants are read only where it matters.
-        constants = map(use.scope.array, use.scope.owner.node[use.number].input)
+        constants = map(use.graph.array, use.graph.owner.node[use.number].input)
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
@@ -410,33 +414,32 @@ class _Measurement:
         seen = self._data[use.label]
         if seen.lost and not (seen.absorbed or seen.reaches_outputs):
             bad = net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
-            _, ends, leaves = spread(use, bad)
-            seen.reaches_outputs = leaves and not use.where
+            _, ends, seen.reaches_outputs = spread(use, bad)
             seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
         if use.where and seen.has_no_region:
             nodes, ends, _ = spread(use, wide.spoiled(use, sample, _is_beyond))
             seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
-        """Return the effect of all samples; ``inputs`` are the network's.
-
-        Of other nodes than powers, those count that leave float16 first in their norm, and those that divide by 0.
-        """
+        """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
             seen = self._data[use.label]
             if not use.where and seen.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
                 seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
-        regions = {data.region for data in ran.values() if data.overflows("float16")}
-        others = []
-        for data in self._of_others.values():
-            if data.divisions_by_zero or (data.overflows("float16") and data.region not in regions):
-                others.append(data)
-            if data.overflows("float16"):
-                regions.add(data.region)
         beyond = tuple(value.name for value in inputs if value.name in self._beyond)
-        return NetworkData(ran, samples, tuple(others), beyond)
+        return NetworkData(ran, samples, tuple(self._first([*ran.values()])), beyond)
+
+    def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
+        """Give the other nodes that leave float16 first in their norm, and those with divisions by 0."""
+        regions = {data.region for data in powers if data.overflows("float16")}
+        for data in self._of_others.values():
+            overflows = data.overflows("float16")
+            if data.divisions_by_zero or (overflows and data.region not in regions):
+                yield data
+            if overflows:
+                regions.add(data.region)
 
 
 def _is_beyond(array: Array) -> Array:
@@ -485,14 +488,13 @@ def without_functions(model: Onnx) -> Onnx:
 
 def _in_graph(use: Use) -> bool:
     """Return whether a node runs by itself: a function's nodes run where it is called."""
-    assert use.scope is not None
-    return isinstance(use.scope.owner, GraphProto)
+    return isinstance(use.graph.owner, GraphProto)
 
 
-def _norms(scopes: Iterable[Scope | None]) -> dict[str, tuple[Use, list[Numbered]]]:
+def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
     """Return each node of the norms in these graphs, and its norm, by its label."""
     norms: dict[str, tuple[Use, list[Numbered]]] = {}
-    for scope in dict.fromkeys(filter(None, scopes)):
+    for scope in dict.fromkeys(scopes):
         numbers = {node.output[0]: index for index, node in enumerate(scope.owner.node) if node.output}
         for nodes in norms_of(scope):
             norm = [(numbers[node.output[0]], node) for node in nodes]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -75,6 +76,10 @@ class ModelReport:
         """Whether a node breaks a clause, or contradicts the types around it."""
         return bool(self.declared) or any(node.breaks for node in self.nodes)
 
+    def seen(self, node: Use) -> NodeData | None:
+        """Return the effect of the inputs on a Pow or PRelu that ran."""
+        return self.data.nodes.get(node.label) if self.data else None
+
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
@@ -120,11 +125,11 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
     finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
         yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
-    if model.data and (seen := model.data.nodes.get(node.label)):
+    if seen := model.seen(node):
         yield from _out_of_range(model, seen, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
-    for said in filter(lambda said: said.is_finding, node.targets):
+    for said in filter(attrgetter("is_finding"), node.targets):
         remedy = about_target(model, node, said)
         if said.verdict in BAD:
             grade = "support" if said.verdict == "refused" else said.grade
@@ -179,14 +184,12 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
             f"nothing of {type} holds such results", "scale the data, or give this part another type"
         )
     assert model.data is not None
-    beyond = [node for node in model.data.all if node.leaves(type)]
-    is_of_norms = all(node.is_in_norm for node in beyond)
-    nodes = "norms" if is_of_norms else ",".join(dict.fromkeys(chain(*(node.region for node in beyond))))
+    nodes = model.data.in_float32(type)
     reason = ""
     if seen.divisions_by_zero:
         epsilon = "then set the norm's epsilon to that of the original network"
         reason = f"{epsilon}: float16 holds none below 6e-08, and float32 does"
-    elif output in model.fused and is_of_norms:
+    elif output in model.fused and nodes == "norms":
         fuse = option(model.file, "fuse", "norms")
         reason = f"or {fuse} in its place, for one operator that runtimes compute in float32"
     return Remedy(command(model.file, "convert", float32=nodes), reason)
@@ -202,7 +205,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
-    seen = model.data.nodes.get(node.label) if model.data else None
+    seen = model.seen(node)
     if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
         return Remedy(first, "an exact result overflows too")

@@ -161,8 +161,7 @@ class Network:
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
-        assert use.scope is not None
-        outputs = {use.scope.label(node): node.output for node in use.scope.owner.node}
+        outputs = {use.graph.label(node): node.output for node in use.graph.owner.node}
         bad: set[str] = set()
 
         def note(label: str, operands: list[Any], results: list[Any]) -> None:
@@ -177,11 +176,10 @@ class Network:
 def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
-    The last is whether an output of the graph is spoiled; then there are no nodes with sound results. ``bad`` has the
-    names of the values with spoiled elements.
+    The last is whether an output of the network is spoiled; of a graph with spoiled outputs there are no nodes with
+    sound results. ``bad`` has the names of the values with spoiled elements.
     """
-    assert use.scope is not None
-    owner, first = use.scope.owner, use.number
+    owner, first = use.graph.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
     spoiled = set(bad)
     reached = spoiled.intersection(owner.node[first].output)
@@ -193,7 +191,7 @@ def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbere
             reached |= spoiled.intersection(node.output)
     leaves = not reached.isdisjoint(info.name for info in owner.output)
     sound = [] if leaves else [reader for reader in readers if reached.isdisjoint(reader[1].output)]
-    return nodes, sound, leaves
+    return nodes, sound, leaves and not use.where
 
 
 def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]:

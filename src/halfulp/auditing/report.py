@@ -68,10 +68,9 @@ class AuditReport(Printed):
                 broken = (each for each in model.findings if each.kind in ("clause", "declaration"))
                 why = map(f"{none}, because the model is broken: {{}}".format, broken)
                 raise HalfulpError(next(why, f"{model.file}: {none}"))
-            for node in model.data.all:
-                if node.leaves("float16"):
-                    beyond += [] if node.region else [f"{model.file}: node {node.label}"]
-                    names |= dict.fromkeys(node.region)
+            for node in model.data.leaving("float16"):
+                beyond += [] if node.region else [f"{model.file}: node {node.label}"]
+                names |= dict.fromkeys(node.region)
         if beyond and not names:
             expected = "smaller data, or another type for this part"
             raise HalfulpError(f"{beyond[0]}: nothing of float16 holds its results", expected=expected)

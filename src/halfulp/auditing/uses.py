@@ -125,7 +125,7 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model: its graph or function, and the values that it can read
+    scope: Scope | None = None  # in an ONNX model
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -140,6 +140,12 @@ class Use:
     def is_prelu(self) -> bool:
         """Whether it is a PRelu, under any standard's name."""
         return "relu" in self.operator.lower()
+
+    @property
+    def graph(self) -> Scope:
+        """In an ONNX model: the graph or function around it, and the values that it can read."""
+        assert self.scope is not None
+        return self.scope
 
     @property
     def where(self) -> str:

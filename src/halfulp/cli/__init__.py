@@ -67,7 +67,7 @@ class _Verbs(_Flags, TyperGroup):
         try:
             return super().main(*args, **extra)
         except (OSError, SystemExit) as error:
-            if isinstance(error, SystemExit) and not _is_of_rich(error):
+            if not _is_closed_pipe(error):
                 raise
             # If the usage error cannot be written, only the exit status reports it.
             _let_go(sys.stderr)
@@ -92,25 +92,23 @@ class _Verbs(_Flags, TyperGroup):
 @contextmanager
 def _in_words() -> Iterator[None]:
     """Turn an error into text on stderr and a status; without one, write the standard output."""
+    ended = None
     try:
-        ended = None
         try:
             yield
         except typer.Exit as error:
             ended = error
         if sys.stdout is not None:  # None if it was closed at the start
             sys.stdout.flush()
-        if ended is not None:
-            raise ended
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
-        if isinstance(error, SystemExit) and not _is_of_rich(error):
+        if not _is_closed_pipe(error):
             raise
         _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except Exception as error:
-        if isinstance(error, typer.Exit) or (text := _words(error)) is None:
+        if (text := _words(error)) is None:
             raise
         _let_go(sys.stdout)
         try:
@@ -118,6 +116,8 @@ def _in_words() -> Iterator[None]:
         except OSError:
             _let_go(sys.stderr)
         raise typer.Exit(2) from None
+    if ended is not None:
+        raise ended
 
 
 def _words(error: Exception) -> str | None:
@@ -136,9 +136,9 @@ def _words(error: Exception) -> str | None:
     return f"onnx can't be imported: pip install --upgrade onnx protobuf ({reason})"
 
 
-def _is_of_rich(error: SystemExit) -> bool:
-    """Return whether rich exited with status 1 because the reader of its output closed the pipe."""
-    return isinstance(error.__context__, BrokenPipeError)
+def _is_closed_pipe(error: OSError | SystemExit) -> bool:
+    """Return whether the output can't be written, where rich exits with status 1 if its reader closed the pipe."""
+    return isinstance(error, OSError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def _let_go(stream: TextIO | None) -> None:

@@ -18,10 +18,11 @@ from halfulp.errors import HalfulpError, command, count_of, in_shell, printable
 from halfulp.installed import has_module
 from halfulp.measured import GRADES
 from halfulp.models.files import format_of, write_npz
-from halfulp.models.graph import Array, listed, type_name
+from halfulp.models.graph import Array, listed
 from halfulp.models.run.report import NodeRun, RunReport, show
 from halfulp.operators import thread_count
 from halfulp.options import AuditOptions, ConvertOptions, takes
+from halfulp.types import type_name
 
 if TYPE_CHECKING:
     from halfulp.conversion.mending import Slopes
@@ -431,7 +432,7 @@ def bench(
     (json,) = shared.placed(None, output, json=json)
     if model is None and (inputs or json):
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
-    from halfulp.benchmark.timing import environment
+    from halfulp.benchmark.comparison import environment
 
     if threads is None:
         threads = thread_count()
@@ -473,7 +474,7 @@ def _bench_table(headers: list[str], rows: list[list[str]]) -> None:
 def _bench_network(
     path: Path, threads: int, seconds: float, inputs: shared.Names, output: Path | None
 ) -> None:
-    from halfulp.benchmark import network as measuring
+    from halfulp.benchmark import comparison as measuring
     from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
 

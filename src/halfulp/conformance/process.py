@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from halfulp._interop import Array, is_masked
-from halfulp.benchmark.timing import environment
+from halfulp.benchmark.comparison import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending

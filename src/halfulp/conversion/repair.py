@@ -49,13 +49,12 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.checks import Checks, label, port_at, ports
+from halfulp.models.onnx.checks import check_text, label, port_at, ports
 from halfulp.models.onnx.infer import Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     attributes_of,
     default_opset,
-    every_name,
     every_node,
     graphs,
     is_ours,
@@ -251,7 +250,7 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
 def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
-    Checks(file, proto.ir_version).text(every_name(proto))
+    check_text(proto, file)
     changes, unknown = raise_for_weights(model), dict[str, None]()
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}

@@ -34,12 +34,12 @@ from onnx import NodeProto
 
 from halfulp.conversion.editor import Editor, legacy_form, view_of
 from halfulp.conversion.walk import Walk
-from halfulp.models.graph import Array, Value, type_name
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.types import Shape
+from halfulp.types import Shape, type_name
 
 Term: TypeAlias = ast.expr
 Bound: TypeAlias = Mapping[str, Any]

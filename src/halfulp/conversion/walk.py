@@ -164,7 +164,7 @@ def separate(model: Onnx) -> list[Change]:
         for function in [*proto.functions]:
             if not any(map(is_ours, every_node(function, *reached(proto, function)))):
                 continue
-            for calls in types.kinds(function)[1:]:
+            for _, calls in types.kinds(function)[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
                 name = next(n for i in count(2) if (n := f"{function.name}_{i}") not in names)
@@ -172,7 +172,7 @@ def separate(model: Onnx) -> list[Change]:
                 proto.functions.add().CopyFrom(function)
                 proto.functions[-1].name = name
                 for call in calls:
-                    call.node.op_type = name
+                    call.op_type = name
                 said = f"the function {printable(function.name)} is copied as {printable(name)}"
                 changes.append(Change(model.file, f"{said} for calls with other types or shapes"))
     return changes
@@ -207,7 +207,7 @@ def check_clauses(model: Onnx) -> list[Change]:
         for node in filter(is_ours, scope.owner.node):
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
-                    raise error.with_hint(REPAIR)
+                    raise SpecError(error.clause, error.message, **error.shown, run=REPAIR)
             if node.op_type == "PRelu" and len(node.input) == 2:
                 x, slope = (scope.value(name).shape for name in node.input)
                 if (needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope)) is not None:

@@ -213,6 +213,10 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
 def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where: str) -> Node:
     kind, version = layer.get_type_name().replace("PRelu", "PReLU"), layer.get_type_info().version_id
     opset = re.fullmatch(r"opset(\d+)", version)
+    given = layer.get_attributes() if kind in LAYERS else {}
+    attributes = {name: given[name] for name in _ATTRIBUTES if name in given}
+    if "destination_type" in attributes:
+        attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
     return Node(
         label=where + _label(layer),
         standard="openvino",
@@ -222,16 +226,9 @@ def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where
         opset=int(opset[1]) if opset else 0,
         inputs=operands,
         outputs=outputs,
-        attributes=_attributes(layer) if kind in LAYERS else {},
+        attributes=attributes,
         source=layer,
     )
-
-
-def _attributes(layer: Any) -> dict[str, Any]:
-    attributes = {name: value for name, value in layer.get_attributes().items() if name in _ATTRIBUTES}
-    if "destination_type" in attributes:
-        attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
-    return attributes
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:

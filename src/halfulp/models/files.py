@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from halfulp.errors import HalfulpError, MissingFileError, ModelError
-from halfulp.models.graph import Array, available_memory, is_countable
+from halfulp.models.graph import MOST_DIMS, Array, available_memory, is_countable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -110,11 +110,13 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
     try:
         try:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            first_mode = 0o666 if mode is None else 0o600
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, first_mode))
         except OSError as error:
             raise HalfulpError(f"{given}: can't be written: {error.strerror}") from None
         yield temporary
-        temporary.chmod(0o666 & ~_umask() if mode is None else mode & 0o777)
+        if mode is not None:
+            temporary.chmod(mode & 0o777)
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -123,32 +125,24 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 @contextlib.contextmanager
 def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
-    """Open a plain file to read it.
+    """Open a plain file, which messages call ``file`` or by its path, to read it.
 
     Raises:
         MissingFileError: there is no such file.
-        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where ``file`` is given.
+        ModelError: it can't be read, or is a folder, a pipe or a device.
     """
+    name = file or str(path)
     try:
-        # Checked before opening: opening a named pipe would wait for its writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _unread("not a plain file", path, file)
-        stream = path.open("rb")
-    except HalfulpError:
-        raise
+        # Opening a named pipe would wait for its writer.
+        stream = path.open("rb") if stat.S_ISREG(path.stat().st_mode) else None
     except FileNotFoundError as error:
-        raise MissingFileError(f"can't be read: {error.strerror}", file=file or str(path)) from None
+        raise MissingFileError(f"can't be read: {error.strerror}", file=name) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise _unread(f"can't be read: {reason}", path, file) from None
+        raise ModelError(f"can't be read: {getattr(error, 'strerror', error)}", file=name) from None
+    if stream is None:
+        raise ModelError("not a plain file", file=name)
     with stream:
         yield stream
 
@@ -157,11 +151,11 @@ def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
     """Return the bytes of a plain file of at most ``most`` bytes; errors are as for :func:`opened`."""
     with opened(path, file) as stream:
         if os.fstat(stream.fileno()).st_size > most:
-            raise _unread("too large", path, file, expected=f"at most {most} bytes")
+            raise ModelError("too large", file=file or str(path), expected=f"at most {most} bytes")
         try:
             return stream.read()
         except OSError as error:
-            raise _unread(f"can't be read: {error.strerror}", path, file) from None
+            raise ModelError(f"can't be read: {error.strerror}", file=file or str(path)) from None
 
 
 def read_text(path: Path, most: int) -> str:
@@ -170,12 +164,6 @@ def read_text(path: Path, most: int) -> str:
         return read_whole(path, most).decode()
     except UnicodeDecodeError:
         raise HalfulpError(f"{path}: not UTF-8") from None
-
-
-def _unread(message: str, path: Path, file: str | None, **shown: Any) -> HalfulpError:
-    if file is not None:
-        return ModelError(message, file=file, **shown)
-    return HalfulpError(f"{path}: {message}", **shown)
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -204,16 +192,10 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
 def _check_header(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
     if dtype.hasobject:
         raise HalfulpError(f"{what}: holds pickled objects, which are never loaded")
-    if dtype.names is not None or dtype.subdtype is not None:
+    if (dtype.names, dtype.subdtype) != (None, None):
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
-    is_absurd = 0 in shape and not is_countable(shape)
-    if (
-        is_absurd
-        or min(shape, default=0) < 0
-        or bool in map(type, shape)
-        or len(shape) > 64
-        or not dtype.itemsize
-    ):
+    is_absurd = len(shape) > MOST_DIMS or (0 in shape and not is_countable(shape)) or not dtype.itemsize
+    if is_absurd or any(type(dim) is bool or dim < 0 for dim in shape):
         raise HalfulpError(f"{what}: its header has an invalid shape", got=str(shape)[:80])
 
 
@@ -364,9 +346,3 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
         if re.match(start, data, re.DOTALL | re.IGNORECASE):
             raise ModelError(f"{kind}, not a model that halfulp reads", file=name, expected=expected)
     return data, name, path
-
-
-def refuse_misnamed(data: bytes, file: str) -> None:
-    """Refuse a file that is not ONNX, if its first character tells that it is OpenVINO's."""
-    if format_of(data) == "openvino":
-        raise ModelError("not an ONNX model: it begins like a *.xml file", file=file)

@@ -16,11 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
-from halfulp.types import Shape, format_shape
+from halfulp.types import Shape, format_shape, type_name
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -33,23 +32,12 @@ def is_countable(shape: Iterable[int]) -> bool:
     return math.prod(max(dim, 1) for dim in shape) < 1 << 60
 
 
-def check_rank(rank: int, what: str = "its output") -> None:
-    """Refuse more dims than NumPy's arrays have."""
-    if rank > MOST_DIMS:
-        raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
-
-
 def agree(a: Shape, b: Shape) -> bool:
     """Return whether two shapes may belong to one tensor."""
     if a is None or b is None:
         return True
     known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
     return len(a) == len(b) and all(x == y for x, y in known)
-
-
-def type_name(dtype: np.dtype[Any]) -> str:
-    """Return the element type's name in graphs: the dtype's, or ``string`` for text."""
-    return "string" if dtype.kind in "OUST" else dtype.name
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
@@ -73,32 +61,23 @@ def unused(wished: str, taken: Container[str]) -> str:
 class Value:
     """The declaration of one named value.
 
-    Attributes:
-        name: its name.
-        type: the element type's name; None if nothing is declared.
-        shape: None if the rank is unknown.
-        kind: ``tensor``, ``sparse_tensor``, ``sequence``, ``map``, ``optional`` or ``undeclared``.
-        aliases: other names that a caller may use for an input or output.
-
     Example:
         >>> print(Value("X", "float32", (2, "N", None)))
         float32[2, N, ?]
     """
 
     name: str
-    type: str | None = None
-    shape: Shape = None
-    kind: str = "tensor"
-    aliases: tuple[str, ...] = ()
+    type: str | None = None  # the element type's name; None if nothing is declared
+    shape: Shape = None  # None if the rank is unknown
+    kind: str = "tensor"  # or sparse_tensor, sequence, map, optional, undeclared
+    aliases: tuple[str, ...] = ()  # other names that a caller may use for an input or output
 
     def fits(self, array: Array) -> bool:
         """Return whether an array has this type and rank, and the dims that are known."""
         return self.type in (None, type_name(array.dtype)) and agree(self.shape, array.shape)
 
     def __str__(self) -> str:
-        if self.kind != "tensor":
-            return self.kind
-        return describe(self.type, self.shape)
+        return describe(self.type, self.shape) if self.kind == "tensor" else self.kind
 
 
 def describe(element_type: str | None, shape: Shape) -> str:
@@ -110,32 +89,19 @@ def describe(element_type: str | None, shape: Shape) -> str:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One use of an operator.
+    """One use of an operator."""
 
-    Attributes:
-        label: the node's name in messages: its own name, or its place in the file.
-        standard: ``onnx`` or ``openvino``.
-        domain: the operator's domain, empty for the standard's own operators.
-        type: the operator's name as the file spells it.
-        version: the version in force, as in the rows: since-version, opset or feature level.
-        opset: the version that the file asks for.
-        inputs, outputs: names. An empty name stands for an absent optional one.
-        attributes: values by name. A subgraph is a :class:`Graph`.
-        function: the body, if the file itself defines the operator.
-        source: the format's own object for this node, for its library.
-    """
-
-    label: str
-    standard: str
-    domain: str
-    type: str
-    version: str
-    opset: int
-    inputs: tuple[str, ...]
+    label: str  # the node's name in messages: its own name, or its place in the file
+    standard: str  # onnx or openvino
+    domain: str  # empty for the standard's own operators
+    type: str  # the operator's name as the file spells it
+    version: str  # the version in force, as in the rows: since-version, opset or feature level
+    opset: int  # the version that the file asks for
+    inputs: tuple[str, ...]  # names; an empty one stands for an absent optional input
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    function: Graph | None = None
-    source: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # a subgraph is a Graph
+    function: Graph | None = None  # the body, if the file itself defines the operator
+    source: Any = None  # the format's own object for this node, for its library
 
     @property
     def operator(self) -> str:
@@ -158,24 +124,15 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in the order of their evaluation, with inputs, outputs and constants.
-
-    Attributes:
-        name: its name.
-        inputs, outputs: in the file's order.
-        constants: arrays by name. An input of the same name has this default.
-        nodes: in topological order.
-        declared: the declarations of values by name.
-        source: the format's own data that the graph does not hold, so that the file can be written again.
-    """
+    """Nodes in the order of their evaluation, with inputs, outputs and constants."""
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    constants: Mapping[str, Array]
+    constants: Mapping[str, Array]  # an input of the same name has this default
     nodes: tuple[Node, ...]
-    declared: Mapping[str, Value]
-    source: Any = None
+    declared: Mapping[str, Value]  # by name
+    source: Any = None  # the format's own data that the graph does not hold
 
     @property
     def held(self) -> dict[str, Any]:
@@ -219,7 +176,8 @@ _ALWAYS_THERE = 1 << 26
 
 def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
     """Refuse an array that NumPy can't make or that does not fit into the free memory."""
-    check_rank(len(shape), what)
+    if len(shape) > MOST_DIMS:
+        raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
     size = math.prod(shape) * itemsize
     if size <= _ALWAYS_THERE and is_countable(shape):
         return
@@ -250,6 +208,11 @@ def _of_the_machine(root: Path) -> int:
         return sys.maxsize
 
 
+# The files of a control group with its limit and its use, and the word for cached files in its statistics.
+_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+_V2 = "memory.max", "memory.current", "inactive_file"
+
+
 def _of_the_groups(root: Path) -> Iterator[int]:
     """Yield the limits of this process's control groups and their parents."""
     yield sys.maxsize
@@ -259,28 +222,23 @@ def _of_the_groups(root: Path) -> Iterator[int]:
         return
     for line in lines:
         # number:controllers:path. Version 2 has no controllers there; version 1 has a tree for each of them.
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, controllers, path, *_ = (*line.split(":", 2), "", "")
         if controllers and "memory" not in controllers.split(","):
             continue
         tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        names = _V1 if controllers else _V2
         place = tree / path.lstrip("/")
         # In a container the path may be the host's. A folder that does not exist sets no limit.
-        for folder in (place, *place.parents):
-            if folder.is_relative_to(tree):
-                yield _left_in(folder)
+        folders = (folder for folder in (place, *place.parents) if folder.is_relative_to(tree))
+        yield from (_left_in(folder, *names) for folder in folders)
 
 
-def _left_in(group: Path) -> int:
-    for most, used, cache in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        limit, taken = _number(group / most), _number(group / used)
-        if limit is not None and taken is not None:
-            # Cached files are dropped as soon as memory is needed.
-            return limit - taken + (_number(group / "memory.stat", cache) or 0)
-    return sys.maxsize
+def _left_in(group: Path, most: str, used: str, cache: str) -> int:
+    limit, taken = _number(group / most), _number(group / used)
+    if limit is None or taken is None:
+        return sys.maxsize
+    # Cached files are dropped as soon as memory is needed.
+    return limit - taken + (_number(group / "memory.stat", cache) or 0)
 
 
 def _number(file: Path, word: str | None = None) -> int | None:

@@ -153,11 +153,10 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
         return _infer_unidirectional(x, y, attributes)
     per_channel = (x[0], _known(x[1], y[0]), *x[2:])
     try:
-        by_numpy = _infer_unidirectional(x, y, attributes)
+        by_numpy: Any = _infer_unidirectional(x, y, attributes)
     except Mismatch:
         return per_channel
     # Either rule may apply: the dims on which both agree are known.
-    assert by_numpy is not None
     return tuple(a if a == b else None for a, b in zip(per_channel, by_numpy, strict=True))
 
 
@@ -181,13 +180,12 @@ def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
         # A Y that may have one element fits any X.
         return x
     start = _start(x, y, attributes)
-    pairs = list(zip(x[start : start + len(y)], y, strict=True))
-    differing = [b for a, b in pairs if _differ(a, b)]
+    differing = [b for a, b in zip(x[start:], y, strict=False) if _differ(a, b)]
     if 1 in differing:
         raise Mismatch("1-dim expansion", "a dim of 1 inside {y} does not expand")
     if differing:
         raise Mismatch("shape", "the shape of {y} must be a contiguous subset of the shape of {x}")
-    return x[:start] + tuple(_known(a, b) for a, b in pairs) + x[start + len(y) :]
+    return x[:start] + tuple(map(_known, x[start:], y)) + x[start + len(y) :]
 
 
 def _start(x: tuple[Dim, ...], y: tuple[Dim, ...], attributes: Attributes) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError, count_of
 from halfulp.specs.broadcast import Mismatch, Rule
-from halfulp.types import TYPES, Shape, TensorType, tensor_type, to_odd, type_name
+from halfulp.types import TYPES, TensorType, tensor_type, to_odd, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -155,7 +155,14 @@ class OpVersion:
         bound = self._bind_types(operands)
         if self.ranks is not None:
             self._check_sizes(*self.ranks, operands)
-        shape = self._infer_shape(operands, values) if len(operands) == 2 else operands[0].shape
+        shape = operands[0].shape
+        if len(operands) == 2:
+            try:
+                shape = self.broadcasting.infer(shape, operands[1].shape, values)
+            except Mismatch as mismatch:
+                given = {a.name: values[a.name] for a in self.attributes if values[a.name] != a.default}
+                message = mismatch.message.format(x=self.inputs[0].name, y=self.inputs[1].name)
+                raise self._breach(mismatch.check, message, operands, **given) from None
         return TensorType(bound[self.outputs[0].type], shape)
 
     def plan(
@@ -230,15 +237,6 @@ class OpVersion:
             if math.prod(sizes) > MOST_ELEMENTS:
                 message, expected = f"{port.name} has too many elements", f"at most {MOST_ELEMENTS}"
                 raise self._breach("size", message, operands, expected=expected, got=math.prod(sizes))
-
-    def _infer_shape(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Shape:
-        x, y = operands
-        try:
-            return self.broadcasting.infer(x.shape, y.shape, values)
-        except Mismatch as mismatch:
-            given = {a.name: values[a.name] for a in self.attributes if values[a.name] != a.default}
-            message = mismatch.message.format(x=self.inputs[0].name, y=self.inputs[1].name)
-            raise self._breach(mismatch.check, message, operands, **given) from None
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
         check = f"attribute {attribute.name}"

@@ -27,7 +27,7 @@ from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.files import Source, opened
 from halfulp.models.graph import listed
 from halfulp.models.onnx import Onnx, parse
-from halfulp.models.onnx.inline import check_calls
+from halfulp.models.onnx.checks import check_calls
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.operators import powers_of
 from halfulp.types import TYPES, element_type

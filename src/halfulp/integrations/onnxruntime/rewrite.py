@@ -88,7 +88,7 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
-            raise error.with_hint(REPAIR) from None
+            raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
         describing = list(_told(row, attributes))
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]

@@ -111,32 +111,35 @@ class DML_BUFFER_TENSOR_DESC:
     GuaranteedBaseOffsetAlignment: int = 0
 
     def __post_init__(self) -> None:
-        self._set("DataType", short(self.DataType, "DML_TENSOR_DATA_TYPE_"))
-        self._set("Flags", short(self.Flags, "DML_TENSOR_FLAG_"))
-        self._set("Sizes", tuple(_uint(size, "C3", "a size") for size in self.Sizes))
-        if self.Strides is not None:
-            self._set("Strides", tuple(_uint(stride, "C4", "a stride") for stride in self.Strides))
-        self._set("DimensionCount", _uint(self.DimensionCount, "C2", "DimensionCount") or len(self.Sizes))
-        alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
-        self._set("GuaranteedBaseOffsetAlignment", alignment)
+        sizes = tuple(_uint(size, "C3", "a size") for size in self.Sizes)
+        strides = self.Strides
+        if strides is not None:
+            strides = tuple(_uint(stride, "C4", "a stride") for stride in strides)
+        vars(self).update(  # a frozen class has no other way
+            DataType=short(self.DataType, "DML_TENSOR_DATA_TYPE_"),
+            Flags=short(self.Flags, "DML_TENSOR_FLAG_"),
+            Sizes=sizes,
+            Strides=strides,
+            DimensionCount=_uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes),
+            GuaranteedBaseOffsetAlignment=_uint(
+                self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment"
+            ),
+        )
         total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)
-        self._check(_row(self.DataType).dtype.itemsize)
-        least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, self.Sizes, self.Strides)
-        self._set("TotalTensorSizeInBytes", total or least)
+        self._check()
+        least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, sizes, strides)
+        vars(self).update(TotalTensorSizeInBytes=total or least)
         if self.TotalTensorSizeInBytes < least:
             message = "TotalTensorSizeInBytes is too small for the tensor"
             raise error("C6", message, expected=f"at least {least}", got=total)
 
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    def _check(self, itemsize: int) -> None:
+    def _check(self) -> None:
+        itemsize = self.element_type.dtype.itemsize
         counts = {len(self.Sizes), self.DimensionCount, len(self.Strides or self.Sizes)}
         if counts != {self.DimensionCount} or not 1 <= self.DimensionCount <= 8:
             got = f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}"
-            raise error(
-                "C2", "DimensionCount must be 1 to 8, and the number of Sizes and of Strides", got=got
-            )
+            rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
+            raise error("C2", rule, got=got)
         if 0 in self.Sizes or prod(self.Sizes) > _MOST:
             limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
             raise error("C3", limit, got=_line(self.Sizes))
@@ -157,10 +160,8 @@ class DML_BUFFER_TENSOR_DESC:
     @property
     def byte_strides(self) -> tuple[int, ...]:
         """The distance in bytes from one element to the next in each dim, packed or not."""
-        strides = self.Strides
-        if strides is None:
-            strides = tuple(prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
-        return tuple(stride * self.element_type.dtype.itemsize for stride in strides)
+        packed = (prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
+        return tuple(stride * self.element_type.dtype.itemsize for stride in self.Strides or packed)
 
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
@@ -220,17 +221,6 @@ def _line(dims: tuple[int, ...] | None) -> str:
 def error(clause: str, message: str, **shown: object) -> SpecError:
     """Return the error of a broken clause of DML_BUFFER_TENSOR_DESC."""
     return SpecError(f"directml.DML_BUFFER_TENSOR_DESC.{clause}", message, **shown)
-
-
-def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: int) -> None:
-    """Check the buffer range from an offset on to which a tensor is bound (C9)."""
-    alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
-    if offset % alignment:
-        expected = f"a multiple of {alignment}"
-        raise error("C9", f"{name} starts at an offset that is not aligned", expected=expected, got=offset)
-    if size - offset < tensor.TotalTensorSizeInBytes:
-        expected, got = f"{tensor.TotalTensorSizeInBytes} bytes", f"{max(size - offset, 0)} bytes"
-        raise error("C9", f"the buffer of {name} is too small", expected=expected, got=got)
 
 
 # --- operators -----------------------------------------------------------------------------------
@@ -396,11 +386,16 @@ def _places(view: Array) -> tuple[object, ...]:
 def _view(name: str, tensor: DML_BUFFER_TENSOR_DESC, buffer: Any, offset: int) -> Array:
     try:
         array = buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8)
-    except (TypeError, ValueError, BufferError) as error:
-        raise HalfulpError(f"{name}: expected an object with the buffer protocol: {error}") from None
+    except (TypeError, ValueError, BufferError) as fault:
+        raise HalfulpError(f"{name}: expected an object with the buffer protocol: {fault}") from None
     if not array.flags.c_contiguous:
         raise HalfulpError(f"the buffer of {name} is not contiguous")
     memory = array.reshape(-1).view(np.uint8)
-    check_binding(name, tensor, offset, memory.size)
-    dtype = tensor.element_type.dtype
-    return np.ndarray(tensor.Sizes, dtype, memory, offset, tensor.byte_strides)
+    alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
+    if offset % alignment:
+        expected = f"a multiple of {alignment}"
+        raise error("C9", f"{name} starts at an offset that is not aligned", expected=expected, got=offset)
+    if memory.size - offset < tensor.TotalTensorSizeInBytes:
+        expected, got = f"{tensor.TotalTensorSizeInBytes} bytes", f"{max(memory.size - offset, 0)} bytes"
+        raise error("C9", f"the buffer of {name} is too small", expected=expected, got=got)
+    return np.ndarray(tensor.Sizes, tensor.element_type.dtype, memory, offset, tensor.byte_strides)

@@ -1,18 +1,38 @@
-"""The checks of an ONNX model before anything runs: versions, order, nesting, UTF-8, and each node by its schema."""
+"""The checks of an ONNX model before anything runs, and the graph that is made meanwhile.
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+The file is untrusted. The ``onnx`` package's checker looks at each node. Names, order, cycles, functions, tensors and
+versions are checked here, because the checker leaves gaps there.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import REPAIR, ModelError, UnsupportedError, printable, within
-from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain, with_attributes
+from halfulp.models.graph import Array, Graph, Node, Value, describe
+from halfulp.models.onnx.tensors import TensorReader, declared
+from halfulp.models.onnx.walk import (
+    DEEPEST,
+    MOST_NODES,
+    Identity,
+    bound,
+    every_name,
+    identity,
+    is_ours,
+    plain_domain,
+    reached,
+    subgraphs,
+    with_attributes,
+)
 from halfulp.specs import in_force
+from halfulp.types import type_name
 
 Port: TypeAlias = onnx.defs.OpSchema.FormalParameter
 
@@ -22,196 +42,82 @@ _NEWER = "or a newer onnx package: pip install --upgrade onnx"
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
 
 
-@lru_cache(maxsize=1024)
-def is_known(domain: str) -> bool:
-    """Return whether the onnx package has operators of a domain."""
-    return any(schema.domain == domain for schema in onnx.defs.get_all_schemas())
-
-
 def label(proto: NodeProto, index: int, where: str) -> str:
     """Return a node's name in messages: the graph around it, its name or number, and its operator."""
     name = f"'{printable(proto.name)}'" if proto.name else f"#{index}"
     return f"{where and where + '.'}{name} ({printable(proto.op_type)})"
 
 
-class Checks:
-    """Checks of one model. Each raises a ModelError that names the file and the node.
-
-    Attributes:
-        nodes: the number of nodes so far, with those of each call of a function.
-        height: the number of nested levels of the last subgraph or function that was left, itself included.
-    """
-
-    nodes = height = 0
-
-    def __init__(self, file: str, ir_version: int) -> None:
-        self._file = file
-        self._ir_version = ir_version
-        self._bytes = self._depth = self._deepest = 0
-        self._passed: set[Hashable] = set()
-
-    def fail(self, message: str, *, node: str | None = None, **shown: Any) -> NoReturn:
-        """Raise a ModelError."""
-        raise ModelError(message, file=self._file, node=node, **shown)
-
-    def model(self, proto: ModelProto) -> None:
-        """Refuse a message that is not a model, or that has a later IR version."""
-        if not proto.HasField("ir_version") or proto.ir_version < 1:
-            self.fail("not an ONNX model: it has no IR version")
-        if proto.ir_version > onnx.IR_VERSION:
-            newest = f"at most {onnx.IR_VERSION}, {_NEWER}"
-            self.fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
-        if not proto.HasField("graph"):
-            self.fail("has no graph")
-
-    def opsets(self, imports: Iterable[onnx.OperatorSetIdProto], whose: str) -> dict[str, int]:
-        """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
-        opsets: dict[str, int] = {}
-        for entry in imports:
-            domain, version = plain_domain(entry.domain), entry.version
-            if opsets.setdefault(domain, version) != version:
-                message = f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}"
-                self.fail(message, expected="one", got=f"{opsets[domain]} and {version}")
-            oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
-            if not oldest <= version <= newest:
-                message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
-                newer = f", {_NEWER}" if version > newest else ""
-                self.fail(message, expected=f"{oldest} to {newest}{newer}", got=version)
-        return opsets
-
-    def recursive(self, calls: Sequence[Identity], node: str | None = None) -> NoReturn:
-        """Raise the error for a function, the last of these calls, that calls itself."""
-        cycle = calls[calls.index(calls[-1]) :]
-        names = ", ".join(printable(name) for _, name, _ in cycle)
-        self.fail(f"the function {printable(calls[-1][1])!r} calls itself: {names}", node=node)
-
-    def depth(self, levels: int, node: str | None = None) -> None:
-        """Refuse graphs and functions that nest deeper than ``DEEPEST``."""
-        if levels > DEEPEST:
-            self.fail("its graphs and functions nest too deep", node=node, expected=f"at most {DEEPEST}")
-
-    @contextmanager
-    def deeper(self, node: str, levels: int = 1) -> Iterator[None]:
-        """Enter a subgraph or a function's body, or ``levels`` of them, one within the other."""
-        before, deepest = self._depth, self._deepest
-        self._depth = self._deepest = before + levels
-        self.depth(self._depth, node)
-        yield
-        self.height = self._deepest - before
-        self._depth, self._deepest = before, max(deepest, self._deepest)
-
-    def count(self, nodes: int) -> None:
-        """Add to the nodes."""
-        self.nodes += nodes
-        if self.nodes > MOST_NODES:
-            expected = f"at most {MOST_NODES}"
-            self.fail(
-                "its functions expand to too many nodes", expected=expected, got=f"{self.nodes} or more"
-            )
-
-    def copy(self, size: int) -> None:
-        """Add to the bytes of attributes that functions copy."""
-        self._bytes += size
-        if self._bytes > _MOST_BYTES:
-            most = f"at most {_MOST_BYTES} bytes"
-            self.fail("its functions copy too much of their attributes", expected=most)
-
-    def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
-        """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""
-        if is_known(domain):
-            where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
-            self.fail(f"no operator {op_type!r} in {where}", node=node)
-        raise UnsupportedError(
-            f"{self._file}, node {node}: no operator {op_type!r} of the domain {domain!r}",
-            expected="the operators of ONNX, or a function in the model",
-        )
-
-    def text(self, names: Iterable[object]) -> None:
-        """Refuse names that are not UTF-8: protobuf returns them as bytes."""
-        for name in names:
-            if isinstance(name, bytes):
-                self.fail("a name is not UTF-8", got=repr(name)[:80])
-
-    def distinct(self, names: Iterable[str], what: str) -> None:
-        """Refuse names that are empty or repeated."""
-        seen: set[str] = set()
-        for name in names:
-            if not name or name in seen:
-                self.fail(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
-            seen.add(name)
-
-    def node(
-        self,
-        proto: NodeProto,
-        operands: Sequence[Sequence[str]],
-        attributes: Sequence[AttributeProto],
-        values: Mapping[str, Any],
-        opsets: Mapping[str, int],
-        label: str,
-    ) -> None:
-        """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
-
-        The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
-        values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
-
-        Args:
-            proto: the node.
-            operands: its inputs and its outputs.
-            attributes: its attributes, with references to a function's attributes replaced.
-            values: the same as Python values.
-            opsets: the version of each domain.
-            label: the node's name in messages.
-        """
-        domain = plain_domain(proto.domain)
-        inputs, outputs = operands
-        seen = (
-            (domain, proto.op_type, opsets.get(domain)),
-            (*map(bool, inputs), None, *map(bool, outputs)),
-            tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
-        )
-        if seen in self._passed:
-            return
-        if is_ours(proto):
-            with within(self._file, label):
-                row = in_force("onnx", proto.op_type, opsets[""])
-                row.check_attributes(values)
-                # Every version allows float32 of any shape.
-                row.infer(*[("float32", None)] * len(proto.input))
-        if (message := _refused(proto, attributes, opsets, self._ir_version)) is not None:
-            if (version := None if domain else version_of(proto, opsets[""])) is not None:
-                message += f"; it is written as in opset {version}"
-                if proto.op_type == "BatchNormalization":
-                    self.fail(message, node=label, run=REPAIR)
-            self.fail(message, node=label)
-        if not domain and (most := values.get("num_outputs", len(outputs))) < len(outputs):
-            # Of a Split. The onnx package's inference would end the process.
-            self.fail(
-                "it names more outputs than num_outputs says", node=label, expected=most, got=len(outputs)
-            )
-        if sum(map(len, seen[-1])) <= _MOST_KEPT:
-            self._passed.add(seen)
-
-    def value(self, attribute: AttributeProto, tensors: TensorReader, node: str) -> Any:
-        """Return an attribute as a Python value: number, text, list, or array for a tensor.
-
-        Raises:
-            ModelError: a tensor can't be read, a text is not UTF-8, or it is a list of subgraphs or has no type.
-        """
-        what = f"attribute {attribute.name!r}"
-        if attribute.type not in _VALUES:
-            if attribute.type == AttributeProto.UNDEFINED:
-                self.fail(f"{what} states no type", node=node)
-            self.fail(f"{what} has an unsupported type", node=node)
-        try:
-            return _VALUES[attribute.type](attribute, tensors, what)
-        except UnicodeDecodeError:
-            self.fail(f"{what} is not UTF-8", node=node)
-        except ModelError as error:
-            shown: Mapping[str, Any] = error.shown
-            self.fail(error.message, node=node, **shown)
+def check_text(model: ModelProto, file: str) -> None:
+    """Refuse names that are not UTF-8: protobuf returns them as bytes."""
+    names: Iterable[object] = every_name(model)
+    for name in names:
+        if isinstance(name, bytes):
+            raise ModelError("a name is not UTF-8", file=file, got=repr(name)[:80])
 
 
-# --- one node -------------------------------------------------------------------------------------
+def checked_opsets(imports: Iterable[onnx.OperatorSetIdProto], whose: str, file: str) -> dict[str, int]:
+    """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
+    opsets: dict[str, int] = {}
+    for entry in imports:
+        domain, version = plain_domain(entry.domain), entry.version
+        if opsets.setdefault(domain, version) != version:
+            message = f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}"
+            raise ModelError(message, file=file, expected="one", got=f"{opsets[domain]} and {version}")
+        oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
+        if not oldest <= version <= newest:
+            message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
+            newer = f", {_NEWER}" if version > newest else ""
+            raise ModelError(message, file=file, expected=f"{oldest} to {newest}{newer}", got=version)
+    return opsets
+
+
+def check_calls(model: ModelProto, file: str) -> None:
+    """Refuse functions that call themselves or expand to too many nodes, and graphs and calls that nest too deep."""
+    functions = {identity(function): function for function in reached(model)}
+    # The nodes that a call of each function expands to, and the levels of graphs and calls from its body on.
+    measures: dict[Identity, tuple[int, int]] = {}
+
+    def measure(nodes: Sequence[NodeProto], where: str, depth: int, *callers: Identity) -> tuple[int, int]:
+        size, height = len(nodes), 0
+        for index, node in enumerate(nodes):
+            key = identity(node) if functions else ("", "", "")
+            bodies = subgraphs(node) if node.attribute else []
+            if not bodies and key not in functions:
+                continue
+            name = label(node, index, where)
+            if key in callers:
+                cycle = (*callers[callers.index(key) :], key)
+                names = ", ".join(printable(function) for _, function, _ in cycle)
+                raise ModelError(
+                    f"the function {printable(key[1])!r} calls itself: {names}", file=file, node=name
+                )
+            if depth + measures.get(key, (0, 1))[1] > DEEPEST:
+                message = "its graphs and functions nest too deep"
+                raise ModelError(message, file=file, node=name, expected=f"at most {DEEPEST}")
+            inner = [measure(graph.node, f"{name}.{each}", depth + 1, *callers) for each, graph in bodies]
+            if key in functions:
+                if key not in measures:
+                    body = functions[key].node
+                    measures[key] = measure(body, printable(key[1]), depth + 1, *callers, key)
+                inner.append(measures[key])
+            sizes, heights = zip(*inner, strict=True)
+            size, height = size + sum(sizes), max(height, *heights)
+        return size, height + 1
+
+    size, _ = measure(model.graph.node, "", 0)
+    if size > MOST_NODES:
+        message = "its functions expand to too many nodes"
+        raise ModelError(message, file=file, expected=f"at most {MOST_NODES}", got=size)
+
+
+# --- operators and nodes ----------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def is_known(domain: str) -> bool:
+    """Return whether the onnx package has operators of a domain."""
+    return any(schema.domain == domain for schema in onnx.defs.get_all_schemas())
 
 
 @lru_cache(maxsize=4096)
@@ -309,22 +215,6 @@ def is_foreign(node: NodeProto, opset: int) -> bool:
     return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
-# Types are copied, because a part of a message would keep the whole message alive.
-_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
-    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
-    AttributeProto.INT: lambda a, tensors, what: a.i,
-    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
-    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
-    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
-    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
-    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
-    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
-    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
-    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
-    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
-}
-
-
 def _without_data(attribute: AttributeProto) -> AttributeProto:
     """Return an attribute without the data of its tensors and subgraphs, which are checked elsewhere.
 
@@ -344,3 +234,301 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
         case _:
             return attribute
     return bare
+
+
+# --- the graph --------------------------------------------------------------------------------------
+
+
+class _Around(NamedTuple):
+    """The surroundings of nodes."""
+
+    opsets: Mapping[str, int]  # the version of each domain
+    names: ChainMap[
+        str, bool
+    ]  # the values of the graph and of those around it, and whether each is defined yet
+    binding: (
+        Mapping[str, AttributeProto] | None
+    )  # the attributes of the function around; None outside of functions
+    where: str  # the name of the graph or function in messages
+
+
+class Builder:
+    """Checks a model and makes its graph, with the options of :meth:`Onnx.check`, which has the errors."""
+
+    def __init__(
+        self, proto: ModelProto, file: str, tensors: TensorReader, keep_unknown: bool, check_ours: bool
+    ) -> None:
+        self._proto, self._file, self._tensors = proto, file, tensors
+        self._keep_unknown, self._check_ours = keep_unknown, check_ours
+        self._functions: dict[Identity, FunctionProto] = {}
+        self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], Graph] = {}
+        self._copied = 0  # bytes of attributes that functions copy
+        self._passed: set[Hashable] = set()
+
+    def graph(self) -> Graph:
+        """Return the model's graph."""
+        proto = self._proto
+        if not proto.HasField("ir_version") or proto.ir_version < 1:
+            self._fail("not an ONNX model: it has no IR version")
+        if proto.ir_version > onnx.IR_VERSION:
+            newest = f"at most {onnx.IR_VERSION}, {_NEWER}"
+            self._fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
+        if not proto.HasField("graph"):
+            self._fail("has no graph")
+        check_text(proto, self._file)
+        for function in proto.functions:
+            if identity(function) in self._functions:
+                self._fail(f"defines the function {function.name!r} twice")
+            self._functions[identity(function)] = function
+        opsets = checked_opsets(proto.opset_import, "the model", self._file)
+        if not opsets and proto.ir_version < 3:
+            opsets = {"": 1}  # before IR version 3 there was one opset and no import
+        if not proto.graph.output:
+            self._fail("the graph has no output")
+        check_calls(proto, self._file)
+        return self._graph(proto.graph, _Around(opsets, ChainMap(), None, ""))
+
+    def _fail(self, message: str, node: str | None = None, **shown: Any) -> NoReturn:
+        raise ModelError(message, file=self._file, node=node, **shown)
+
+    def _graph(self, proto: GraphProto, around: _Around) -> Graph:
+        """Build a graph or subgraph."""
+        names, inside = around.names, around.where and f" of {around.where}"
+        inputs = tuple(declared(info, self._file) for info in proto.input)
+        input_names = [value.name for value in inputs]
+        self._check_distinct(input_names, f"input{inside}")
+        constants = self._constants(proto, inside)
+        names.update(dict.fromkeys((*constants, *input_names), True))
+        outputs = tuple(declared(info, self._file) for info in proto.output)
+        nodes = self._nodes(proto.node, around, [value.name for value in outputs], inside)
+        known = {info.name: declared(info, self._file) for info in proto.value_info}
+        known |= {value.name: value for value in (*inputs, *outputs)}
+        for name in filter(known.__contains__, constants):
+            if not known[name].fits(array := constants[name]):
+                message = f"initializer {name!r}{inside} contradicts its declaration"
+                got = describe(type_name(array.dtype), array.shape)
+                self._fail(message, expected=known[name], got=got, run=REPAIR)
+        return Graph(proto.name, inputs, outputs, constants, nodes, known)
+
+    def _constants(self, proto: GraphProto, inside: str) -> dict[str, Array]:
+        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
+        self._check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
+        constants = {}
+        for tensor in proto.initializer:
+            constants[tensor.name] = self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
+        for sparse in proto.sparse_initializer:
+            what = f"sparse initializer {sparse.values.name!r}{inside}"
+            constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
+        return constants
+
+    def _check_distinct(self, names: Iterable[str], what: str) -> None:
+        """Refuse names that are empty or repeated."""
+        seen: set[str] = set()
+        for name in names:
+            if not name or name in seen:
+                self._fail(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
+            seen.add(name)
+
+    def _nodes(
+        self, protos: Iterable[NodeProto], around: _Around, results: Iterable[str], inside: str
+    ) -> tuple[Node, ...]:
+        """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
+        names, defined = around.names, around.names.maps[0]
+        labelled = [
+            (proto, tuple(proto.input), tuple(proto.output), label(proto, index, around.where))
+            for index, proto in enumerate(protos)
+        ]
+        for _, _, outputs, node in labelled:
+            for name in filter(None, outputs):
+                if name in defined:
+                    self._fail(f"its output {name!r} is defined before", node)
+                defined[name] = False
+        nodes = []
+        for proto, inputs, outputs, node in labelled:
+            for name in filter(None, inputs):
+                if not (defined if name in defined else names).get(name):
+                    # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
+                    if name in names:
+                        self._fail(f"the graph has a cycle through its input {name!r}", node)
+                    self._fail(f"it reads {name!r}, which nothing defines", node)
+            nodes.append(self._node(proto, inputs, outputs, around, node))
+            defined.update(dict.fromkeys(filter(None, outputs), True))
+        for name in results:
+            if not names.get(name):
+                self._fail(f"output {name!r}{inside} is made by no node")
+        return tuple(nodes)
+
+    def _node(
+        self, proto: NodeProto, inputs: tuple[str, ...], outputs: tuple[str, ...], around: _Around, node: str
+    ) -> Node:
+        domain, op_type = plain_domain(proto.domain), proto.op_type
+        function = self._functions.get(identity(proto)) if self._functions else None
+        # ONNX Runtime takes nodes of its own domains without an import.
+        is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
+        opset = around.opsets.get(domain, 1 if is_foreign else None)
+        if opset is None:
+            asked = f"domain={domain!r}, version=N" if domain else "version=N"
+            way_out = f"the exporter's version: in Python, model.opset_import.add({asked}), then onnx.save"
+            self._fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node, expected=way_out)
+        given, values = self._attributes(proto, around, node) if proto.attribute else ([], {})
+        schema, body = None, None
+        if function is not None:
+            body = self._call(function, proto, given, node)
+        elif self._check_ours or not is_ours(proto):
+            schema = schema_in_force(domain, op_type, opset)
+            if schema is not None:
+                self._check_node(proto, inputs, outputs, given, values, around.opsets, node)
+            elif not self._keep_unknown:
+                self._refuse_unknown(domain, op_type, opset, node)
+        source = None
+        if (domain, op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+            source = with_attributes(proto, (a for a in given if a.type != AttributeProto.GRAPH))
+        version = str(opset if schema is None else schema.since_version)
+        kind = domain, op_type, version, opset
+        return Node(node, "onnx", *kind, inputs, outputs, values, function=body, source=source)
+
+    def _refuse_unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
+        """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""
+        if is_known(domain):
+            where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
+            self._fail(f"no operator {op_type!r} in {where}", node)
+        raise UnsupportedError(
+            f"{self._file}, node {node}: no operator {op_type!r} of the domain {domain!r}",
+            expected="the operators of ONNX, or a function in the model",
+        )
+
+    def _attributes(
+        self, proto: NodeProto, around: _Around, node: str
+    ) -> tuple[list[AttributeProto], dict[str, Any]]:
+        """Return a node's attributes, with references to a function's own replaced, and their values by name."""
+        attributes: list[AttributeProto] = []
+        values: dict[str, Any] = {}
+        for given in proto.attribute:
+            if given.ref_attr_name and around.binding is None:
+                self._fail(f"its attribute {given.name!r} refers to a function", node)
+            attribute = bound(given, around.binding or {})
+            if attribute is None:
+                continue
+            if attribute is not given:
+                self._copy(attribute.ByteSize())
+            if attribute.name in values:
+                self._fail(f"its attribute {attribute.name!r} is given twice", node)
+            if attribute.type == AttributeProto.GRAPH:
+                inner = around._replace(names=around.names.new_child(), where=f"{node}.{attribute.name}")
+                values[attribute.name] = self._graph(attribute.g, inner)
+            else:
+                values[attribute.name] = self._value(attribute, node)
+            attributes.append(attribute)
+        return attributes, values
+
+    def _copy(self, size: int) -> None:
+        """Add to the bytes of attributes that functions copy."""
+        self._copied += size
+        if self._copied > _MOST_BYTES:
+            most = f"at most {_MOST_BYTES} bytes"
+            self._fail("its functions copy too much of their attributes", expected=most)
+
+    def _value(self, attribute: AttributeProto, node: str) -> Any:
+        """Return an attribute as a Python value: number, text, list, or array for a tensor."""
+        what = f"attribute {attribute.name!r}"
+        if attribute.type not in _VALUES:
+            is_typed = attribute.type != AttributeProto.UNDEFINED
+            self._fail(f"{what} {'has an unsupported type' if is_typed else 'states no type'}", node)
+        try:
+            return _VALUES[attribute.type](attribute, self._tensors, what)
+        except UnicodeDecodeError:
+            self._fail(f"{what} is not UTF-8", node)
+        except ModelError as error:
+            shown: Mapping[str, Any] = error.shown
+            self._fail(error.message, node, **shown)
+
+    def _call(
+        self, function: FunctionProto, proto: NodeProto, attributes: list[AttributeProto], node: str
+    ) -> Graph:
+        """Return the function's body with this call's attributes; equal calls share one body."""
+        name = function.name
+        if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+            self._fail(f"the function {name!r} has fewer inputs or outputs", node)
+        binding = {attribute.name: attribute for attribute in function.attribute_proto}
+        allowed = set(function.attribute) | set(binding)
+        for attribute in attributes:
+            if attribute.name not in allowed:
+                self._fail(f"the function {name!r} has no {attribute.name!r}", node)
+            binding[attribute.name] = attribute
+        given = [(k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())]
+        call = id(function), tuple(given)
+        if call not in self._bodies:
+            self._copy(sum(len(text) for _, text in given))
+            self._bodies[call] = self._body(function, binding)
+        return self._bodies[call]
+
+    def _body(self, function: FunctionProto, binding: Mapping[str, AttributeProto]) -> Graph:
+        """Build the body of a function with the attributes of a call."""
+        what = f"the function {function.name!r}"
+        opsets = checked_opsets(function.opset_import, what, self._file)
+        self._check_distinct(function.input, f"input of {what}")
+        around = _Around(
+            opsets, ChainMap(dict.fromkeys(function.input, True)), binding, printable(function.name)
+        )
+        nodes = self._nodes(function.node, around, function.output, f" of {what}")
+        known = {info.name: declared(info, self._file) for info in function.value_info}
+        inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
+        return Graph(function.name, inputs, outputs, {}, nodes, known)
+
+    def _check_node(
+        self,
+        proto: NodeProto,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Sequence[AttributeProto],
+        values: Mapping[str, Any],
+        opsets: Mapping[str, int],
+        node: str,
+    ) -> None:
+        """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
+
+        The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
+        values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
+        """
+        domain = plain_domain(proto.domain)
+        seen = (
+            (domain, proto.op_type, opsets.get(domain)),
+            (*map(bool, inputs), None, *map(bool, outputs)),
+            tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
+        )
+        if seen in self._passed:
+            return
+        if is_ours(proto):
+            with within(self._file, node):
+                row = in_force("onnx", proto.op_type, opsets[""])
+                row.check_attributes(values)
+                # Every version allows float32 of any shape.
+                row.infer(*[("float32", None)] * len(inputs))
+        if (message := _refused(proto, attributes, opsets, self._proto.ir_version)) is not None:
+            run = None
+            if (version := None if domain else version_of(proto, opsets[""])) is not None:
+                message += f"; it is written as in opset {version}"
+                run = REPAIR if proto.op_type == "BatchNormalization" else None
+            self._fail(message, node, run=run)
+        if not domain and (most := values.get("num_outputs", len(outputs))) < len(outputs):
+            # Of a Split. The onnx package's inference would end the process.
+            message = "it names more outputs than num_outputs says"
+            self._fail(message, node, expected=most, got=len(outputs))
+        if sum(map(len, seen[-1])) <= _MOST_KEPT:
+            self._passed.add(seen)
+
+
+# Types are copied, because a part of a message would keep the whole message alive.
+_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
+    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
+    AttributeProto.INT: lambda a, tensors, what: a.i,
+    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
+    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
+    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
+    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
+    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
+    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
+    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
+    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
+    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
+}

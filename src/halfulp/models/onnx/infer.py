@@ -11,13 +11,13 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import cached_property, reduce
 from importlib import import_module
-from itertools import chain
+from itertools import chain, starmap
 from operator import index
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import onnx
@@ -162,10 +162,9 @@ class Scope:
 
     def value(self, name: str) -> Value:
         """Return the type and shape of a value; each is None if it is not known."""
-        known = self.types.get(name)
-        if known is None:
-            return Value(name) if self.outer is None or name in self._made else self.outer.value(name)
-        return known
+        if name in self.types or name in self._made or self.outer is None:
+            return self.types.get(name, Value(name))
+        return self.outer.value(name)
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
@@ -190,27 +189,25 @@ class Scope:
                 self._fold_one(self.as_cast(todo.pop()))
 
     def _fold_one(self, node: NodeProto) -> None:
-        tensors = [self.tensor(name) for name in node.input]
+        tensors = {name: self.tensor(name) for name in filter(None, node.input)}
         if node.op_type in ("Gather", "Size") and node.input[0] in self._measured:
-            tensors[0] = self._dims_read(node)
-        if all(tensor is not None for name, tensor in zip(node.input, tensors, strict=True) if name):
+            # These need only some of the dims, and a Size only their number.
+            places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
+            tensors[node.input[0]] = self._dims(node.input[0], places)
+        known = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        if len(known) == len(tensors):
             where = f"the constants of {node.output[0]!r}"
-            result = folded(node, [tensor and self._reader.read(tensor, where) for tensor in tensors])
+            result = folded(node, {name: self._reader.read(tensor, where) for name, tensor in known.items()})
             if result is not None:
                 self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
 
-    def _dims_read(self, node: NodeProto) -> TensorProto | None:
-        """Return the output of a Shape node as far as a Gather or a Size reads it, which needs the number of dims."""
-        places = np.empty(0, np.int64) if node.op_type == "Size" else self.array(node.input[1])
-        return None if places is None else self._dims(node.input[0], places.reshape(-1))
-
-    def _dims(self, name: str, places: Iterable[int] | None = None) -> TensorProto | None:
+    def _dims(self, name: str, places: Array | None = None) -> TensorProto | None:
         """Return the output of a Shape node if the dims at some places are known, by default all; others are 0."""
         shape = self.value(self._measured[name]).shape
         if shape is None:
             return None
         at = dict(enumerate(shape)) | {place - len(shape): dim for place, dim in enumerate(shape)}
-        known = all(isinstance(at.get(place), int) for place in (at if places is None else places))
+        known = all(isinstance(at.get(place), int) for place in (at if places is None else places.flat))
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
@@ -241,12 +238,10 @@ def scalar(name: str, known: Scope) -> float | None:
     return float(array.reshape(-1)[0])
 
 
-# The attributes of Constant nodes other than a tensor: the field of the value, and its type.
-_HELD = {
-    "value_float": ("f", np.float32),
-    "value_floats": ("floats", np.float32),
-    "value_int": ("i", np.int64),
-    "value_ints": ("ints", np.int64),
+# The types of the numbers in attributes of Constant nodes.
+_HELD: dict[int, type] = {
+    **dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32),
+    **dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64),
 }
 
 
@@ -260,10 +255,10 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     if attribute.type == AttributeProto.TENSOR:
         tensor: TensorProto = attribute.t
         return tensor
-    if attribute.name not in _HELD:
+    if attribute.type not in _HELD:
         return None
-    field, dtype = _HELD[attribute.name]
-    return onnx.numpy_helper.from_array(np.array(getattr(attribute, field), dtype), [*node.output, ""][0])
+    numbers: Array = np.array(onnx.helper.get_attribute_value(attribute), _HELD[attribute.type])
+    return onnx.numpy_helper.from_array(numbers, [*node.output, ""][0])
 
 
 def infer_types(
@@ -272,8 +267,7 @@ def infer_types(
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
-        model: a checked model, or one whose Pow and PRelu nodes are resolved.
-        file: its name in messages.
+        model, file: a checked model, or one whose Pow and PRelu nodes are resolved, and its name in messages.
         ask: the nodes whose types ONNX Runtime may infer, if it is installed and the onnx package does not: those of
             operators that the package does not know, all, or none.
         declared_too: use the types that the model declares for the outputs of nodes.
@@ -397,9 +391,8 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
         session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
-    outputs = [output for output in session.get_outputs() if output.type in TYPE_NAMES]
     declarations = []
-    for output in outputs:
+    for output in (output for output in session.get_outputs() if output.type in TYPE_NAMES):
         # It says [] of a scalar and of a value whose rank it does not know.
         shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
         declarations.append(declaration(output.name, TYPE_NAMES[output.type], shape if exact else None))
@@ -492,12 +485,8 @@ def _keeps_first(node: NodeProto, opset: int) -> bool:
     return is_like_first and len(node.output) == 1 and not plain_domain(node.domain)
 
 
-class _Call(NamedTuple):
-    """A node, the function around it, and the paths of the graphs around it, innermost first."""
-
-    node: NodeProto
-    caller: FunctionProto | None
-    paths: tuple[str, ...]
+_Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
+"""A node, the function around it, and the paths of the graphs around it, innermost first."""
 
 
 class FunctionTypes:
@@ -507,47 +496,44 @@ class FunctionTypes:
         self._model, self._types, self._file, self._ask = model, types, file, ask
         self._found: dict[Identity, dict[str, Types]] = {}
         self._calls: dict[Identity, list[_Call]] = defaultdict(list)
-        called = reached(model)
-        if called:
-            self._note_calls(None, model.graph, ("",))
+        if called := reached(model):
+            self._note_calls(None, model.graph, "")
         for function in called:
-            self._note_calls(function, function, (root(function),))
+            self._note_calls(function, function, root(function))
 
-    def _note_calls(self, caller: FunctionProto | None, owner: Owner, paths: tuple[str, ...]) -> None:
+    def _note_calls(self, caller: FunctionProto | None, owner: Owner, *paths: str) -> None:
         for node in owner.node:
-            self._calls[identity(node)].append(_Call(node, caller, paths))
+            self._calls[identity(node)].append((node, caller, paths))
             for name, graph in subgraphs(node):
-                self._note_calls(caller, graph, (inner_path(paths[0], node, name), *paths))
+                self._note_calls(caller, graph, inner_path(paths[0], node, name), *paths)
 
     def of(self, function: FunctionProto) -> dict[str, Types]:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
         key = identity(function)
         if key not in self._found:
-            calls = [call for call, *_ in self.kinds(function)]
-            per_call = [self._inferred(function, call.node, self._inputs(function, call)) for call in calls]
-            joined = reduce(_joined, per_call) if per_call else {"": {}}
+            per_kind = [self._inferred(function, inputs, call) for inputs, (call, *_) in self.kinds(function)]
+            joined = reduce(_joined, per_kind) if per_kind else {"": {}}
             self._found[key] = {root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
-    def kinds(self, function: FunctionProto) -> list[list[_Call]]:
-        """Return the calls of a function, with those of equal types and attributes in one list."""
-        calls_by_types: dict[tuple[bytes, ...], list[_Call]] = {}
-        for call in self._calls[identity(function)]:
-            given = (*self._inputs(function, call), *call.node.attribute)
-            equal = (*(message.SerializeToString(deterministic=True) for message in given),)
-            calls_by_types.setdefault(equal, []).append(call)
-        return [*calls_by_types.values()]
-
-    def _inputs(self, function: FunctionProto, call: _Call) -> list[onnx.ValueInfoProto]:
-        """Return a function's inputs with the types that a call gives them."""
-        types_by_path = self._types if call.caller is None else self.of(call.caller)
-        types = ChainMap(*(types_by_path.get(path, {}) for path in call.paths))
-        given = zip(function.input, call.node.input, strict=False)
-        values = [(name, types.get(outer, Value(outer))) for name, outer in given]
-        return [declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values]
+    def kinds(self, function: FunctionProto) -> list[tuple[list[onnx.ValueInfoProto], list[NodeProto]]]:
+        """Return the calls of a function by their types and attributes: its inputs' types there, and the nodes."""
+        kinds: dict[tuple[bytes, ...], tuple[list[onnx.ValueInfoProto], list[NodeProto]]] = {}
+        for call, caller, paths in self._calls[identity(function)]:
+            types_by_path = self._types if caller is None else self.of(caller)
+            types = ChainMap(*(types_by_path.get(path, {}) for path in paths))
+            given = zip(function.input, call.input, strict=False)
+            values = [(name, types.get(outer, Value(outer))) for name, outer in given]
+            inputs = [
+                declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values
+            ]
+            messages = (*inputs, *call.attribute)
+            equal = (*(message.SerializeToString(deterministic=True) for message in messages),)
+            kinds.setdefault(equal, (inputs, []))[1].append(call)
+        return [*kinds.values()]
 
     def _inferred(
-        self, function: FunctionProto, call: NodeProto, inputs: list[onnx.ValueInfoProto]
+        self, function: FunctionProto, inputs: list[onnx.ValueInfoProto], call: NodeProto
     ) -> dict[str, Types]:
         graph = GraphProto(
             name=function.name, node=function.node, value_info=function.value_info, input=inputs
@@ -564,18 +550,21 @@ class FunctionTypes:
 
 
 def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:
-    return {
-        path: {name: _agreed(a[path][name], b[path][name]) for name in a[path].keys() & b[path].keys()}
-        for path in a.keys() & b.keys()
-    }
+    """Return what two calls of a function agree on."""
+    joined: dict[str, Types] = {path: {} for path in a.keys() & b.keys()}
+    for path, types in joined.items():
+        for name in a[path].keys() & b[path].keys():
+            x, y = a[path][name], b[path][name]
+            shape = None
+            if x.shape is not None and y.shape is not None and len(x.shape) == len(y.shape):
+                shape = tuple(starmap(_agreed, zip(x.shape, y.shape, strict=True)))
+            kind = _agreed(x.kind, y.kind) or "undeclared"
+            types[name] = Value(name, _agreed(x.type, y.type), shape, kind)
+    return joined
 
 
-def _agreed(a: Value, b: Value) -> Value:
-    shape = None
-    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
-        shape = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    kind = a.kind if a.kind == b.kind else "undeclared"
-    return Value(a.name, a.type if a.type == b.type else None, shape, kind)
+def _agreed(a: Any, b: Any) -> Any:
+    return a if a == b else None
 
 
 # --- nodes of constants -----------------------------------------------------------------------------
@@ -603,12 +592,11 @@ def is_foldable(node: NodeProto) -> bool:
     return node.op_type in _OPERATORS and not plain_domain(node.domain) and not any(old)
 
 
-def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
-    """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
-    given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
+def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:
+    """Return the result of a foldable node for constants by name; None if it is too large or the node is broken."""
     old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
     try:
-        if _BOUNDS.get(node.op_type, _bound_by_sum)([a for a in inputs if a is not None]) > _MOST_FOLDED:
+        if _most_elements(node.op_type, [given[name] for name in node.input if name]) > _MOST_FOLDED:
             return None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -620,26 +608,13 @@ def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
     return result if isinstance(result, np.ndarray) else None
 
 
-def _bound_by_sum(arrays: Sequence[Array]) -> int:
-    return max(sum(array.size for array in arrays), 1)
-
-
-def _bound_of_shape(arrays: Sequence[Array]) -> int:
-    """Return the size of the result of ConstantOfShape and Expand, whose last input is the shape."""
-    dims = arrays[-1].reshape(-1)[:64].tolist()
-    return max(abs(math.prod(map(index, dims))), _bound_by_sum(arrays[:-1]))
-
-
-def _bound_of_range(arrays: Sequence[Array]) -> int:
-    # Numbers of floats are not counted: the evaluator may sum or multiply their steps.
-    start, limit, step = (index(array.item()) for array in arrays)
-    return -(-abs(limit - start) // abs(step))
-
-
-_BOUNDS: Mapping[str, Callable[[Sequence[Array]], int]] = {
-    "ConstantOfShape": _bound_of_shape,
-    "Expand": _bound_of_shape,
-    "Range": _bound_of_range,
-    **dict.fromkeys((*_ARITHMETIC, "Where"), lambda arrays: math.prod(array.size for array in arrays)),
-}
-"""Functions by operator. Each returns an upper bound for the number of elements of a result, or fails."""
+def _most_elements(op_type: str, arrays: Sequence[Array]) -> int:
+    """Return an upper bound for the number of elements of a result, or fail."""
+    sizes = [array.size for array in arrays]
+    if op_type == "Range":  # not of floats, whose steps the evaluator may sum or multiply
+        start, limit, step = (index(array.item()) for array in arrays)
+        return -(-abs(limit - start) // abs(step))
+    if op_type in ("ConstantOfShape", "Expand"):  # whose last input is the shape
+        dims = arrays[-1].reshape(-1)[:64].tolist()
+        return max(abs(math.prod(map(index, dims))), *sizes[:-1], 1)
+    return math.prod(sizes) if op_type in (*_ARITHMETIC, "Where") else max(sum(sizes), 1)

@@ -25,9 +25,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, TypeProto
 from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.installed import version_of
 from halfulp.models.files import inside, read_whole
-from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable
 from halfulp.models.onnx.walk import copy_fields, graphs
-from halfulp.types import Dim, Shape
+from halfulp.types import Dim, Shape, type_name
 
 LARGEST_FILE = (1 << 31) - 1
 """The largest size of a protobuf message in bytes."""
@@ -150,20 +150,21 @@ class TensorReader:
         shape = self._shape(tensor.dims, what)
         described, count = describe(dtype.name, shape), math.prod(shape)
         field, raw = self._field(tensor, what), None
+        sizes, usual, unit = _EIGHTHS, 8, "elements"
         if field in _BYTES:
-            needed, unit = -(-count * _PACKED_BITS.get(tensor.data_type, 8 * dtype.itemsize) // 8), "bytes"
-            is_external = field == "external_data"
-            raw = (self._external if is_external else _raw)(tensor, needed, what, described)
-            stored = raw.size
-        else:
-            needed, unit = -(-count * _EIGHTHS.get(tensor.data_type, 8) // 8), "elements"
-            stored = len(getattr(tensor, field))
+            sizes, usual, unit = _PACKED_BITS, 8 * dtype.itemsize, "bytes"
+        needed = -(-count * sizes.get(tensor.data_type, usual) // 8)
+        if field == "external_data":
+            raw = self._external(tensor, needed, what, described)
+        elif field == "raw_data":
+            raw = np.frombuffer(tensor.raw_data, np.uint8)
+        stored = len(getattr(tensor, field)) if raw is None else raw.size
         if stored != needed:
             message = f"{what} has dims that its data contradicts: {described}"
             self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
-        if raw is not None and tensor.data_type not in _PACKED_BITS:
-            return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
         if raw is not None:
+            if tensor.data_type not in _PACKED_BITS:
+                return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
             tensor = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=raw.tobytes())
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))
@@ -257,10 +258,6 @@ class TensorReader:
         raise ModelError(message, file=self._file, **shown)
 
 
-def _raw(tensor: TensorProto, *_: object) -> Array:
-    return np.frombuffer(tensor.raw_data, np.uint8)
-
-
 def _frozen(array: Array) -> Array:
     array.flags.writeable = False  # the model may run again
     return array
@@ -274,13 +271,7 @@ _ALIGNED = 64
 
 @contextmanager
 def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
-    """Yield a copy of a model without its weights, and the folder that has them.
-
-    Args:
-        proto: the model, which is not changed.
-        file: its name in messages.
-        folder: where its external data lies.
-    """
+    """Yield a copy of a model without its weights, and a folder with them and with its external data."""
     with TemporaryDirectory(prefix="halfulp-") as temporary:
         place = Path(temporary)
         for location in set(external_data(proto)) if folder is not None else ():

@@ -1,11 +1,11 @@
 """The parts of an ONNX model: nodes, graphs within graphs, functions, names of domains; and the order of nodes."""
 
 from collections import defaultdict
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import chain, count
-from typing import Any, overload
+from itertools import chain
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, helper
@@ -68,21 +68,18 @@ def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
     return [(each.name, each.g) for each in node.attribute if each.type == AttributeProto.GRAPH]
 
 
-@overload
-def graphs(owner: GraphProto, path: str = "") -> Iterator[tuple[str, GraphProto]]: ...
-@overload
-def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]: ...
-def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
+_Owner = TypeVar("_Owner", bound=Owner)
+
+
+def graphs(owner: _Owner, path: str = "") -> Iterator[tuple[str, _Owner | GraphProto]]:
     """Yield a graph or function and the graphs within it, outer ones first, with their paths.
 
     The path of a model's own graph is empty, and that of a function is its :func:`root`.
     """
-    todo: list[tuple[str, Owner]] = [(path, owner)]
-    while todo:
-        path, owner = todo.pop()
-        yield path, owner
-        nodes = (node for node in owner.node if node.attribute)
-        todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
+    yield path, owner
+    for node in owner.node:
+        for name, graph in subgraphs(node) if node.attribute else ():
+            yield from graphs(graph, inner_path(path, node, name))
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
@@ -98,15 +95,10 @@ def root(function: FunctionProto) -> str:
 
 def every_node(*owners: Owner) -> Iterator[NodeProto]:
     """Yield the nodes of graphs and functions, each followed by the nodes of the graphs within it."""
-    todo = [iter(owner.node) for owner in reversed(owners)]
-    while todo:
-        for node in todo[-1]:
-            yield node
-            if node.attribute and (inner := subgraphs(node)):
-                todo += reversed([iter(graph.node) for _, graph in inner])
-                break
-        else:
-            todo.pop()
+    for node in chain.from_iterable(owner.node for owner in owners):
+        yield node
+        if node.attribute:
+            yield from every_node(*(graph for _, graph in subgraphs(node)))
 
 
 def readers_of(nodes: Iterable[NodeProto]) -> dict[str, list[NodeProto]]:
@@ -255,72 +247,60 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     A model in order is returned itself, any other as a sorted copy. A node that comes too late moves to just before
     its first reader; otherwise the file's order is kept. Nodes on a cycle stay, and the front end reports the cycle.
     """
-    if next(_late(model), None) is None:
+    if not _late(model):
         return model, False
-    copy, on_cycle = deepcopy(model), False
-    for nodes, places, is_cyclic in _late(copy):
+    copy = deepcopy(model)
+    late = _late(copy)
+    for nodes, places, _ in late:
         nodes.sort(key=partial(next, iter(places)))  # the places are in the order of the nodes
-        on_cycle |= is_cyclic
-    return copy, not on_cycle
+    return copy, not any(is_cyclic for _, _, is_cyclic in late)
 
 
 _Late = tuple[Any, list[int], bool]
 """A list of nodes that is not in order, their places in order, and whether some of them depend on each other."""
 
 
-def _late(model: ModelProto) -> Iterator[_Late]:
-    """Yield the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
+def _late(model: ModelProto) -> list[_Late]:
+    """Return the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
+    late: list[_Late] = []
     for owner in (model.graph, *model.functions):
-        yield from _late_within(owner.node, 0)
+        _note_late(owner.node, late, 0)
+    return late
 
 
-def _late_within(nodes: Any, depth: int) -> Generator[_Late, None, list[list[str]]]:
-    """Yield what :func:`_late` does of a list of nodes, and return the names that each of them reads."""
+def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
+    """Add nodes that are not in order, inner ones first; return the names that each node reads."""
     if depth > DEEPEST:  # which the front end refuses
         return []
-    reads, before, may_be_late = list[list[str]](), set[str](), False
+    reads, before, is_late = list[list[str]](), set[str](), False
     for node in nodes:
         reads.append(list(node.input))
-        for _, graph in subgraphs(node):
-            read = set(chain.from_iterable((yield from _late_within(graph.node, depth + 1))))
-            reads[-1] += _captured(read, graph)
+        for _, graph in subgraphs(node) if node.attribute else ():
+            captured = {value.name for value in graph.output}.union(*_note_late(graph.node, late, depth + 1))
+            weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+            captured.difference_update(value.name for value in (*graph.input, *weights))
+            reads[-1] += captured.difference(*(inner.output for inner in graph.node))
         before.update(reads[-1])
-        may_be_late |= not before.isdisjoint(filter(None, node.output))
-    if may_be_late:
-        makers = {name: i for i, node in reversed([*enumerate(nodes)]) for name in node.output if name}
-        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
-            yield nodes, *_places(reads, makers)
+        is_late |= not before.isdisjoint(filter(None, node.output))
+    places, is_cyclic = _places(nodes, reads) if is_late else ([], False)
+    if places != [*range(len(places))]:  # it differs unless a name is defined twice
+        late.append((nodes, places, is_cyclic))
     return reads
 
 
-def _captured(names: set[str], graph: GraphProto) -> set[str]:
-    """Return the names that a subgraph, whose nodes read some, reads from the graphs around it."""
-    names.update(value.name for value in graph.output)
-    names.difference_update(name for node in graph.node for name in node.output)
-    names.difference_update(value.name for value in (*graph.input, *graph.initializer))
-    names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
-    return names
-
-
-def _places(reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> tuple[list[int], bool]:
+def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple[list[int], bool]:
     """Return each node's place, depth first, after the makers of its inputs; and whether there is a cycle."""
-    places = [-1] * len(reads)
-    entered = [False] * len(reads)
-    is_cyclic, free = False, count()
-    for first in range(len(reads)):
-        todo = [first]
-        while todo:
-            index = todo[-1]
-            if entered[index]:
-                todo.pop()
-                if places[index] < 0:
-                    places[index] = next(free)
-                continue
-            entered[index] = True
-            for name in reversed(reads[index]):  # so that the first maker is on top of the stack
-                maker = makers.get(name)
-                if maker is not None and not entered[maker]:
-                    todo.append(maker)
-                elif maker is not None and places[maker] < 0:
-                    is_cyclic = True
-    return places, is_cyclic
+    makers = {name: index for index, node in reversed([*enumerate(nodes)]) for name in node.output}
+    makers.pop("", None)
+    places, entered, is_cyclic = dict[int, int](), set[int](), False
+    todo = [*reversed(range(len(nodes)))]
+    while todo:
+        index = todo.pop()
+        if index in entered:  # all that it reads has its place
+            places.setdefault(index, len(places))
+            continue
+        entered.add(index)
+        needed = [makers[name] for name in reads[index] if name in makers]
+        is_cyclic |= any(maker in entered and maker not in places for maker in needed)
+        todo += [index, *reversed(needed)]
+    return [*map(places.__getitem__, range(len(nodes)))], is_cyclic

@@ -30,7 +30,7 @@ from onnx.reference.op_run import OpFunction, OpRun
 from onnx.reference.ops.op_cast import cast_to
 
 from halfulp.errors import REPAIR, HalfulpError, UnsupportedError, printable, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, guard_memory, listed
 from halfulp.models.onnx.checks import port_at, ports, version_of
 from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
@@ -40,7 +40,7 @@ from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
-from halfulp.types import tensor_type
+from halfulp.types import tensor_type, type_name
 
 Scope = MutableMapping[str, Any]
 
@@ -49,11 +49,7 @@ Watch = Callable[[Node, list[Any], list[Any]], None]
 
 
 class Outputs(dict[str, Any]):
-    """A model's outputs by name. An output with further names is found by each of them.
-
-    Attributes:
-        inputs: the inputs of the run.
-    """
+    """A model's outputs by name, and the ``inputs`` of the run. An output with further names is found by each."""
 
     def __init__(
         self, values: Mapping[str, Any], declared: Sequence[Value], inputs: Mapping[str, Any]
@@ -127,8 +123,10 @@ PLUMBING = frozenset({
 })
 """The operators that a model may have beside Pow and PRelu so that it runs without ONNX Runtime."""
 
-# Before opset 7, these have the attributes axis and broadcast.
-_LEGACY = frozenset({"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"})
+# Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
+_BROADCASTS = frozenset({
+    "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where",
+})
 _NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
@@ -158,9 +156,7 @@ class Evaluation:
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
         """Evaluate a graph's nodes in order, dropping each value after its last reader.
 
-        Args:
-            graph: a graph, whose inputs have values in ``outer``.
-            outer: these, and the values of the graphs around a subgraph, by name.
+        ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
         """
         given = ((value.name, outer[value.name]) for value in graph.inputs)
         inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in given}  # of a Scan
@@ -223,26 +219,21 @@ class Evaluation:
 
     def _evaluate(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
         kind = "" if node.domain else node.type
-        if kind in _LEGACY and node.opset < _NUMPY_SINCE:
-            inputs = inputs[0], _arranged(inputs[0], inputs[1], node.attributes)
-        if kind in _LEGACY or kind == "Where":
-            _guard_broadcast(inputs)
-        if kind in _SUMS:
-            return _narrowed(node, inputs, self._outputs(node, [*map(_widened, inputs)], scope))
-        return self._outputs(node, inputs, scope)
-
-    def _outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
-        kind = "" if node.domain else node.type
+        if kind in _BROADCASTS:
+            inputs = _arranged(node, inputs)
+        given = [*map(_widened, inputs)] if kind in _SUMS else inputs
+        outputs: Sequence[Any]
         if kind in _OWN:
-            return [_OWN[kind](node, *inputs)]
-        if kind == "Loop":
-            return self._loop(node, inputs, scope)
-        operator = self._made.get(node) or self._operator(node, inputs)
-        if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
-            self._made[node] = operator
-        context = {"context": scope} if operator.need_context() else {}
-        outputs: Sequence[Any] = operator.run(*inputs, **context)  # type: ignore[no-untyped-call]
-        return outputs
+            outputs = [_OWN[kind](node, *given)]
+        elif kind == "Loop":
+            outputs = self._loop(node, given, scope)
+        else:
+            operator = self._made.get(node) or self._operator(node, given)
+            if not isinstance(operator, OpFunction):  # its body is for the types of these inputs
+                self._made[node] = operator
+            context = {"context": scope} if operator.need_context() else {}
+            outputs = operator.run(*given, **context)  # type: ignore[no-untyped-call]
+        return _narrowed(node, inputs, outputs) if kind in _SUMS else outputs
 
     def _loop(self, node: Node, inputs: Sequence[Any], scope: Scope) -> list[Any]:
         body: Graph = node.attributes["body"]
@@ -336,17 +327,21 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
     guard_memory(shape, inputs[-1].itemsize, "its output")
 
 
-def _arranged(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
-    """Reshape y so that it broadcasts with x by the rules of ``axis`` and ``broadcast``."""
-    # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
-    # An unknown dim matches any dim.
-    known = tuple(None if dim == 1 and attributes.get("broadcast", 0) else dim for dim in y.shape)
-    try:
-        LEGACY_AXIS.infer(x.shape, known, attributes)
-        return y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, attributes))
-    except Mismatch as error:
-        message = error.message.format(x="the first input", y="the second")
-        raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
+def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
+    """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
+    if node.opset < _NUMPY_SINCE:
+        x, y = inputs
+        # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
+        # An unknown dim matches any dim.
+        known = tuple(None if dim == 1 and node.attributes.get("broadcast", 0) else dim for dim in y.shape)
+        try:
+            LEGACY_AXIS.infer(x.shape, known, node.attributes)
+            inputs = x, y.reshape(LEGACY_AXIS.arrange(x.shape, y.shape, node.attributes))
+        except Mismatch as error:
+            message = error.message.format(x="the first input", y="the second")
+            raise HalfulpError(message, got=f"{list(x.shape)} and {list(y.shape)}") from None
+    _guard_broadcast(inputs)
+    return inputs
 
 
 # --- operators that replace the evaluator's ---------------------------------------------------------
@@ -481,13 +476,8 @@ class Origin:
 
 def foreign(nodes: Iterable[Node]) -> list[str]:
     """Return the labels of the layers that halfulp does not evaluate."""
-
-    def is_known(node: Node) -> bool:
-        return node.type == "Power" or (
-            node.type in LAYERS and node.attributes.get("auto_broadcast") != "pdpd"
-        )
-
-    return [node.label for node in nodes if node.standard == "openvino" and not is_known(node)]
+    layers = (node for node in nodes if node.standard == "openvino" and node.type != "Power")
+    return [n.label for n in layers if n.type not in LAYERS or n.attributes.get("auto_broadcast") == "pdpd"]
 
 
 def _convert(node: Node, x: Array) -> Array:

@@ -42,8 +42,16 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 message = f"no value is given for its input {name!r}: pass {{{name!r}: array}}"
                 raise HalfulpError(message, expected=str(declared), got=", ".join(given) or "no inputs")
-            check(values[name], declared, f"input {name!r}")
-            _unify(values[name], declared, symbols)
+            value = values[name]
+            check(value, declared, f"input {name!r}")
+            sizes = getattr(value, "shape", ())
+            for symbol, size in zip(declared.shape or (), sizes, strict=False):
+                bound, by = (
+                    symbols.setdefault(symbol, (size, name)) if isinstance(symbol, str) else (size, name)
+                )
+                if bound != size:
+                    message = f"input {name!r} gives the dim {symbol!r} another size than {by!r} does"
+                    raise HalfulpError(message, expected=bound, got=size)
     return values
 
 
@@ -71,8 +79,7 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
 def _meanings(declared: Sequence[Value]) -> dict[str, list[str]]:
     """Return the inputs that each name and alias means. A name takes precedence over an alias."""
     names = {value.name: [value.name] for value in declared}
-    aliases = [(alias, value.name) for value in declared for alias in value.aliases if alias not in names]
-    for alias, name in aliases:
+    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in names]:
         names.setdefault(alias, []).append(name)
     return names
 
@@ -130,17 +137,6 @@ def check(value: Any, declared: Value, what: str, run: str | None = None) -> Non
         raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
 
 
-def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]]) -> None:
-    sizes = value.shape if isinstance(value, np.ndarray) else ()
-    for symbol, size in zip(declared.shape or (), sizes, strict=False):
-        if not isinstance(symbol, str):
-            continue
-        bound, by = symbols.setdefault(symbol, (size, declared.name))
-        if bound != size:
-            message = f"input {declared.name!r} gives the dim {symbol!r} another size than {by!r} does"
-            raise HalfulpError(message, expected=bound, got=size)
-
-
 def needed(model: Model) -> list[Value]:
     """Return the required inputs: those without an initializer that are not optional."""
     inputs = (value for value in model.graph.inputs if value.name not in model.graph.constants)
@@ -175,17 +171,13 @@ _SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
 
 @dataclass(frozen=True)
 class Fit:
-    """The sizes and values of made-up inputs.
+    """The sizes and values of made-up inputs."""
 
-    Attributes:
-        dims: sizes of the dims that the model leaves open, by the names of :func:`dim_names`. The others become 3.
-        ranges: the minimum and maximum of integer and boolean inputs that index, mask or are compared.
-        chosen: the dims whose sizes were made up, not given.
-    """
-
+    # The sizes of dims that the model leaves open, by the names of dim_names. The others become 3.
     dims: Mapping[str, int] = field(default_factory=dict)
+    # The minimum and maximum of integer and boolean inputs that index, mask or are compared.
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    chosen: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
         """Return arrays of the types and shapes that the model declares. The same seed gives the same arrays.
@@ -362,32 +354,27 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
             continue
         if node.type in _PASSED and node.inputs[0] in aliases:
             aliases.update(node.outputs)
-        elif node.type in _RANGES and (between := _RANGES[node.type](node, aliases, constants)) is not None:
+        elif (between := _range(node, node.inputs[0] in aliases, constants)) is not None:
             return between
     return None
 
 
-def _compared(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    numbers = (number for name in node.inputs if (number := _number(name, constants)) is not None)
-    return next(((int(number), int(number)) for number in numbers), None)
+def _range(node: Node, is_first: bool, constants: Mapping[str, Array]) -> tuple[int, int] | None:
+    """Return the range for an integer input that a node reads, first or after other operands."""
+    if node.type == "Equal":
+        numbers = (_number(name, constants) for name in node.inputs)
+        return next(((int(number), int(number)) for number in numbers if number is not None), None)
+    if node.type == "Sub" and _number(node.inputs[0], constants) == 1:
+        return MASK  # 1 - mask
+    if is_first:
+        return (1, 3) if node.type == "Loop" else None  # the turns
+    return _looked_up(node, constants) if node.type in _INDEXED else None
 
 
-def _looked_up(node: Node, aliases: set[str], constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    if node.inputs[0] in aliases:
-        return None
-    table = constants.get(node.inputs[0])
-    axis = int(node.attributes.get("axis", 0))
+def _looked_up(node: Node, constants: Mapping[str, Array]) -> tuple[int, int]:
+    table, axis = constants.get(node.inputs[0]), int(node.attributes.get("axis", 0))
     rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
     return 0, max(0, min(rows, 6) - 1)
-
-
-_RANGES: Mapping[str, Callable[[Node, set[str], Mapping[str, Array]], tuple[int, int] | None]] = {
-    "Equal": _compared,
-    "Sub": lambda node, aliases, known: MASK if _number(node.inputs[0], known) == 1 else None,  # 1 - mask
-    **dict.fromkeys(_INDEXED, _looked_up),
-    "Loop": lambda node, aliases, constants: (1, 3) if node.inputs[0] in aliases else None,  # the turns
-}
-"""Functions by operator. Each returns the range for an integer input that a node reads by one of its aliases."""
 
 
 def _number(name: str, constants: Mapping[str, Array]) -> Any:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from halfulp.errors import printable
-from halfulp.models.graph import Array, Node, describe, type_name
+from halfulp.models.graph import Array, Node, describe
+from halfulp.types import type_name
 
 Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
 
