@@ -25,9 +25,7 @@ from halfulp.models.run.api import LAYERS, Origin
 from halfulp.specs import find
 from halfulp.types import TYPES, TensorType
 
-ROWS = ("openvino.Power-1", "openvino.PReLU-1")
-"""The layers that are computed by their rows."""
-
+ROWS = ("openvino.Power-1", "openvino.PReLU-1")  # the layers that are computed by their rows
 _LARGEST_FILE = 1 << 28  # the largest models have .xml files of tens of megabytes
 _SECONDS = 120.0  # the maximum time to read a file, on a busy machine
 _MEMORY = 4 << 30  # the bytes that reading a file may allocate

@@ -277,6 +277,7 @@ def _leaves(location: str, path: PurePosixPath) -> bool:
 # --- models ------------------------------------------------------------------------------------------
 
 Format = Literal["onnx", "openvino"]
+SUFFIXES = (".onnx", ".xml")  # of their files
 Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 """A model: a path, a file's bytes, or a parsed ONNX message."""
 
@@ -312,15 +313,10 @@ def format_to_write(output: str | os.PathLike[str]) -> Format:
     Raises:
         HalfulpError: no format has this suffix.
     """
-    if not has_suffix_of_format(output):
+    if Path(output).suffix.lower() not in SUFFIXES:
         message = f"{os.fspath(output)}: no format that is written has the suffix {Path(output).suffix!r}"
         raise HalfulpError(message, expected=".onnx or .xml")
     return format_of(output)
-
-
-def has_suffix_of_format(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is named as a model of one of the formats is."""
-    return Path(path).suffix.lower() in (".onnx", ".xml")
 
 
 def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:

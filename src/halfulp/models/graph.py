@@ -23,8 +23,7 @@ from halfulp.types import Shape, format_shape, type_name
 
 Array: TypeAlias = npt.NDArray[Any]
 
-MOST_DIMS = 64
-"""The most dims that NumPy's arrays have."""
+MOST_DIMS = 64  # of NumPy's arrays
 
 
 def is_countable(shape: Iterable[int]) -> bool:

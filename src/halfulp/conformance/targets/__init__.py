@@ -22,7 +22,7 @@ from typing import Any
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
 from halfulp.installed import RUNTIME_ALIASES, has_module, versions
-from halfulp.models.files import has_suffix_of_format
+from halfulp.models.files import SUFFIXES
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -217,7 +217,7 @@ def _find_in_python(target: str) -> TargetSpec:
     if is_file and module.endswith(".py"):  # a program may have the name of a module
         argument = str(Path(module).resolve()) + target.removeprefix(module)
     elif not (all(map(str.isidentifier, module.split("."))) and has_module(package)):
-        if has_suffix_of_format(target):
+        if Path(target).suffix.lower() in SUFFIXES:
             advice = "check takes runtimes; halfulp audit examines models"
             raise HalfulpError(f"{target[:80]}: a model, but {advice}")
         options = f"a program is --command {module}, and a function of a C library --library FILE:FUNCTION"

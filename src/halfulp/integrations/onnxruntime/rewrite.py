@@ -16,7 +16,7 @@ from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Scope
-from halfulp.models.onnx.inline import RESOLVED, resolved
+from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import every_node
 from halfulp.specs import OpVersion, TensorType, find
@@ -38,7 +38,7 @@ def patched(model: ModelProto, file: str) -> ModelProto:
         ModelError: a node's types or shapes break a clause of its version, or its types can't be inferred.
         UnsupportedError: a function with such nodes needs another opset than the model's.
     """
-    result = resolved(model, file)
+    result = inlined(model, file, every=False)
     if all(node.domain != RESOLVED for node in every_node(result.graph)):
         return result
     ways: tuple[Ask, ...] = ("none", "all")

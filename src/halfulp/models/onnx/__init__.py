@@ -22,19 +22,10 @@ from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Graph, Model
+from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
 from halfulp.models.onnx.infer import Ask, FunctionTypes, Scope, Types, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
-from halfulp.models.onnx.walk import (
-    Owner,
-    in_order,
-    inner_path,
-    opset_in_force,
-    owners_of,
-    reached,
-    root,
-    subgraphs,
-)
 
 _SORTED = (
     "its nodes were not in order and have been sorted; a node without a name has its number in the new order"
@@ -130,11 +121,11 @@ class Onnx(Model):
         """The types of the values of each graph by the graph's path, also in functions that are called."""
         types = infer_types(self.proto, self.file, ask=self._ask)
         inside = FunctionTypes(self.proto, types, self.file, self._ask)
-        return reduce(or_, map(inside.of, reached(self.proto)), types)
+        return reduce(or_, map(inside.of, walk.reached(self.proto)), types)
 
-    def scopes(self, only: Owner | None = None) -> Iterator[Scope]:
+    def scopes(self, only: walk.Owner | None = None) -> Iterator[Scope]:
         """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""
-        for owner, opset in owners_of(self.proto):
+        for owner, opset in walk.owners_of(self.proto):
             todo = [self.scope(owner, opset)] if only is None or only is owner else []
             while todo:
                 scope = todo.pop()
@@ -142,20 +133,20 @@ class Onnx(Model):
                 nodes = enumerate(scope.owner.node if scope.has_bodies else ())
                 todo += chain.from_iterable(self.within(scope, *each) for each in nodes)
 
-    def scope(self, owner: Owner | None = None, opset: int | None = None) -> Scope:
+    def scope(self, owner: walk.Owner | None = None, opset: int | None = None) -> Scope:
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
-        opset = opset or opset_in_force(self.proto.opset_import)
-        path, where = (root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
+        opset = opset or walk.opset_in_force(self.proto.opset_import)
+        path, where = (walk.root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
         return self._scope(owner, opset, path, where, None)
 
     def within(self, scope: Scope, index: int, node: NodeProto) -> Iterator[Scope]:
         """Yield the graphs within a node of a graph, which has this number."""
-        for name, graph in subgraphs(node):
+        for name, graph in walk.subgraphs(node):
             where = f"{label(node, index, scope.where)}.{name}"
-            yield self._scope(graph, scope.opset, inner_path(scope.path, node, name), where, scope)
+            yield self._scope(graph, scope.opset, walk.inner_path(scope.path, node, name), where, scope)
 
-    def _scope(self, owner: Owner, opset: int, path: str, where: str, outer: Scope | None) -> Scope:
+    def _scope(self, owner: walk.Owner, opset: int, path: str, where: str, outer: Scope | None) -> Scope:
         if path not in self._scopes:
             types = self.types.setdefault(path, {})
             version = self.proto.ir_version
@@ -204,7 +195,7 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
             raise ModelError("not an ONNX model: it begins like a *.xml file", file=name)
         # The file may be a link. Its external data is in the folder that the caller names.
         model = Onnx(_message(data, name), name, None if path is None else path.parent)
-    ordered, was_sorted = in_order(model.proto)
+    ordered, was_sorted = walk.in_order(model.proto)
     if was_sorted:
         if report is None:
             line = f"{printable(model.file)}: {_SORTED}; halfulp repair writes it in order"

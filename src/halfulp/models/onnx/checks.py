@@ -17,25 +17,15 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.errors import REPAIR, ModelError, UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Node, Value, describe
+from halfulp.models.onnx import walk
 from halfulp.models.onnx.tensors import TensorReader, declared
-from halfulp.models.onnx.walk import (
-    DEEPEST,
-    MOST_NODES,
-    Identity,
-    bound,
-    every_name,
-    identity,
-    is_ours,
-    plain_domain,
-    reached,
-    subgraphs,
-    with_attributes,
-)
 from halfulp.specs import in_force
 from halfulp.types import type_name
 
 Port: TypeAlias = onnx.defs.OpSchema.FormalParameter
 
+# If each function calls the next one twice, a small file expands to more nodes than a computer can hold.
+_MOST_NODES = 1_000_000
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _NEWER = "or a newer onnx package: pip install --upgrade onnx"
@@ -50,7 +40,7 @@ def label(proto: NodeProto, index: int, where: str) -> str:
 
 def check_text(model: ModelProto, file: str) -> None:
     """Refuse names that are not UTF-8: protobuf returns them as bytes."""
-    names: Iterable[object] = every_name(model)
+    names: Iterable[object] = walk.every_name(model)
     for name in names:
         if isinstance(name, bytes):
             raise ModelError("a name is not UTF-8", file=file, got=repr(name)[:80])
@@ -60,7 +50,7 @@ def checked_opsets(imports: Iterable[onnx.OperatorSetIdProto], whose: str, file:
     """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
     opsets: dict[str, int] = {}
     for entry in imports:
-        domain, version = plain_domain(entry.domain), entry.version
+        domain, version = walk.plain_domain(entry.domain), entry.version
         if opsets.setdefault(domain, version) != version:
             message = f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}"
             raise ModelError(message, file=file, expected="one", got=f"{opsets[domain]} and {version}")
@@ -74,15 +64,17 @@ def checked_opsets(imports: Iterable[onnx.OperatorSetIdProto], whose: str, file:
 
 def check_calls(model: ModelProto, file: str) -> None:
     """Refuse functions that call themselves or expand to too many nodes, and graphs and calls that nest too deep."""
-    functions = {identity(function): function for function in reached(model)}
+    functions = {walk.identity(function): function for function in walk.reached(model)}
     # The nodes that a call of each function expands to, and the levels of graphs and calls from its body on.
-    measures: dict[Identity, tuple[int, int]] = {}
+    measures: dict[walk.Identity, tuple[int, int]] = {}
 
-    def measure(nodes: Sequence[NodeProto], where: str, depth: int, *callers: Identity) -> tuple[int, int]:
+    def measure(
+        nodes: Sequence[NodeProto], where: str, depth: int, *callers: walk.Identity
+    ) -> tuple[int, int]:
         size, height = len(nodes), 0
         for index, node in enumerate(nodes):
-            key = identity(node) if functions else ("", "", "")
-            bodies = subgraphs(node) if node.attribute else []
+            key = walk.identity(node) if functions else ("", "", "")
+            bodies = walk.subgraphs(node) if node.attribute else []
             if not bodies and key not in functions:
                 continue
             name = label(node, index, where)
@@ -92,9 +84,9 @@ def check_calls(model: ModelProto, file: str) -> None:
                 raise ModelError(
                     f"the function {printable(key[1])!r} calls itself: {names}", file=file, node=name
                 )
-            if depth + measures.get(key, (0, 1))[1] > DEEPEST:
+            if depth + measures.get(key, (0, 1))[1] > walk.DEEPEST:
                 message = "its graphs and functions nest too deep"
-                raise ModelError(message, file=file, node=name, expected=f"at most {DEEPEST}")
+                raise ModelError(message, file=file, node=name, expected=f"at most {walk.DEEPEST}")
             inner = [measure(graph.node, f"{name}.{each}", depth + 1, *callers) for each, graph in bodies]
             if key in functions:
                 if key not in measures:
@@ -106,9 +98,9 @@ def check_calls(model: ModelProto, file: str) -> None:
         return size, height + 1
 
     size, _ = measure(model.graph.node, "", 0)
-    if size > MOST_NODES:
+    if size > _MOST_NODES:
         message = "its functions expand to too many nodes"
-        raise ModelError(message, file=file, expected=f"at most {MOST_NODES}", got=size)
+        raise ModelError(message, file=file, expected=f"at most {_MOST_NODES}", got=size)
 
 
 # --- operators and nodes ----------------------------------------------------------------------------
@@ -130,11 +122,14 @@ def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema
 
 
 class Ports(NamedTuple):
-    """The inputs and the outputs of an operator, and the types of each type variable as schemas spell them."""
+    """The inputs, outputs and attributes of an operator, and the types of type variables as schemas spell them."""
 
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     allowed: Mapping[str, frozenset[str]]
+    numbers: tuple[range, range]  # of inputs and of outputs
+    attributes: Mapping[str, bool]  # whether each is required
+    is_deprecated: bool
 
     def types(self, port: Port) -> frozenset[str]:
         """Return the types that an input or output can have."""
@@ -148,33 +143,24 @@ def port_at(ports: Sequence[Port], index: int) -> Port:
 
 @lru_cache(maxsize=4096)  # because reading a schema is slow
 def ports(op_type: str, opset: int) -> Ports | None:
-    """Return the inputs and outputs of one of ONNX's own operators at an opset, if it exists."""
+    """Return the inputs, outputs and attributes of one of ONNX's own operators at an opset, if it exists."""
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None
     allowed = {row.type_param_str: frozenset(row.allowed_type_strs) for row in schema.type_constraints}
-    return Ports(schema.inputs, schema.outputs, allowed)
+    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
+    attributes = {name: attribute.required for name, attribute in schema.attributes.items()}
+    return Ports(schema.inputs, schema.outputs, allowed, numbers, attributes, schema.deprecated)
 
 
 _RUN_DEPRECATED = {"GroupNormalization"}  # in opset 18; that of opset 21 takes other shapes
-
-
-@lru_cache(maxsize=4096)
-def _form(op_type: str, opset: int) -> tuple[frozenset[str], frozenset[str], tuple[range, range]] | None:
-    """Return an operator's attributes, those that it needs, and how many inputs and outputs it can have."""
-    schema = schema_in_force("", op_type, opset)
-    if schema is None or (schema.deprecated and op_type not in _RUN_DEPRECATED):
-        return None
-    needed = (name for name, attribute in schema.attributes.items() if attribute.required)
-    numbers = range(schema.min_input, schema.max_input + 1), range(schema.min_output, schema.max_output + 1)
-    return frozenset(schema.attributes), frozenset(needed), numbers
 
 
 def _refused(
     node: NodeProto, attributes: Iterable[AttributeProto], opsets: Mapping[str, int], ir_version: int
 ) -> str | None:
     """Return why the onnx package's checker refuses a node with these attributes; None if it accepts it."""
-    bare = with_attributes(node, map(_without_data, attributes))
+    bare = walk.with_attributes(node, map(_without_data, attributes))
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
     context.opset_imports = dict(opsets)
@@ -192,15 +178,17 @@ def version_of(node: NodeProto, opset: int) -> int | None:
 
     Older ones come first: attributes that have become inputs are more frequent than the reverse.
     """
-    if plain_domain(node.domain) or is_ours(node) or opset < 1:
+    if walk.plain_domain(node.domain) or walk.is_ours(node) or opset < 1:
         return None
     given = {attribute.name for attribute in node.attribute}
 
     def is_valid(version: int) -> bool:
-        if (form := _form(node.op_type, version)) is None:
+        row = ports(node.op_type, version)
+        if row is None or (row.is_deprecated and node.op_type not in _RUN_DEPRECATED):
             return False
-        allowed, needed, (inputs, outputs) = form
-        fits = needed <= given <= allowed and len(node.input) in inputs and len(node.output) in outputs
+        needed = {name for name, is_required in row.attributes.items() if is_required}
+        fits = needed <= given <= row.attributes.keys()
+        fits &= len(node.input) in row.numbers[0] and len(node.output) in row.numbers[1]
         return fits and (
             version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
         )
@@ -212,7 +200,7 @@ def version_of(node: NodeProto, opset: int) -> int | None:
 
 def is_foreign(node: NodeProto, opset: int) -> bool:
     """Tell whether the onnx package does not know a node's operator. Runtimes have some of their own, in any domain."""
-    return bool(plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
+    return bool(walk.plain_domain(node.domain)) or schema_in_force("", node.op_type, opset) is None
 
 
 def _without_data(attribute: AttributeProto) -> AttributeProto:
@@ -260,7 +248,7 @@ class Builder:
     ) -> None:
         self._proto, self._file, self._tensors = proto, file, tensors
         self._keep_unknown, self._check_ours = keep_unknown, check_ours
-        self._functions: dict[Identity, FunctionProto] = {}
+        self._functions: dict[walk.Identity, FunctionProto] = {}
         self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], Graph] = {}
         self._copied = 0  # bytes of attributes that functions copy
         self._passed: set[Hashable] = set()
@@ -277,9 +265,9 @@ class Builder:
             self._fail("has no graph")
         check_text(proto, self._file)
         for function in proto.functions:
-            if identity(function) in self._functions:
+            if walk.identity(function) in self._functions:
                 self._fail(f"defines the function {function.name!r} twice")
-            self._functions[identity(function)] = function
+            self._functions[walk.identity(function)] = function
         opsets = checked_opsets(proto.opset_import, "the model", self._file)
         if not opsets and proto.ir_version < 3:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
@@ -361,8 +349,8 @@ class Builder:
     def _node(
         self, proto: NodeProto, inputs: tuple[str, ...], outputs: tuple[str, ...], around: _Around, node: str
     ) -> Node:
-        domain, op_type = plain_domain(proto.domain), proto.op_type
-        function = self._functions.get(identity(proto)) if self._functions else None
+        domain, op_type = walk.plain_domain(proto.domain), proto.op_type
+        function = self._functions.get(walk.identity(proto)) if self._functions else None
         # ONNX Runtime takes nodes of its own domains without an import.
         is_foreign = function is not None or (self._keep_unknown and not is_known(domain))
         opset = around.opsets.get(domain, 1 if is_foreign else None)
@@ -374,7 +362,7 @@ class Builder:
         schema, body = None, None
         if function is not None:
             body = self._call(function, proto, given, node)
-        elif self._check_ours or not is_ours(proto):
+        elif self._check_ours or not walk.is_ours(proto):
             schema = schema_in_force(domain, op_type, opset)
             if schema is not None:
                 self._check_node(proto, inputs, outputs, given, values, around.opsets, node)
@@ -382,7 +370,7 @@ class Builder:
                 self._refuse_unknown(domain, op_type, opset, node)
         source = None
         if (domain, op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            source = with_attributes(proto, (a for a in given if a.type != AttributeProto.GRAPH))
+            source = walk.with_attributes(proto, (a for a in given if a.type != AttributeProto.GRAPH))
         version = str(opset if schema is None else schema.since_version)
         kind = domain, op_type, version, opset
         return Node(node, "onnx", *kind, inputs, outputs, values, function=body, source=source)
@@ -406,7 +394,7 @@ class Builder:
         for given in proto.attribute:
             if given.ref_attr_name and around.binding is None:
                 self._fail(f"its attribute {given.name!r} refers to a function", node)
-            attribute = bound(given, around.binding or {})
+            attribute = walk.bound(given, around.binding or {})
             if attribute is None:
                 continue
             if attribute is not given:
@@ -490,7 +478,7 @@ class Builder:
         The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
         values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
         """
-        domain = plain_domain(proto.domain)
+        domain = walk.plain_domain(proto.domain)
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
             (*map(bool, inputs), None, *map(bool, outputs)),
@@ -498,7 +486,7 @@ class Builder:
         )
         if seen in self._passed:
             return
-        if is_ours(proto):
+        if walk.is_ours(proto):
             with within(self._file, node):
                 row = in_force("onnx", proto.op_type, opsets[""])
                 row.check_attributes(values)

@@ -27,25 +27,10 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import is_foreign, label
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of, without_tensors
-from halfulp.models.onnx.walk import (
-    Identity,
-    Owner,
-    attributes_of,
-    bind,
-    every_node,
-    graphs,
-    identity,
-    inner_path,
-    is_ours,
-    opset_in_force,
-    plain_domain,
-    reached,
-    root,
-    subgraphs,
-)
 from halfulp.specs import find
 from halfulp.types import TYPES, Shape
 
@@ -102,7 +87,7 @@ class Scope:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: walk.Owner,
         types: Types,
         reader: TensorReader,
         path: str = "",
@@ -142,11 +127,11 @@ class Scope:
         """Add a Constant node's tensor, or a node that may give a constant."""
         op_type, outputs = node.op_type, node.output
         self._made.update(outputs)
-        self.has_bodies |= bool(subgraphs(node))
+        self.has_bodies |= bool(walk.subgraphs(node))
         if (tensor := held_tensor(node)) is not None:
             for name in outputs:
                 self.add_tensor(name, tensor)
-        elif op_type == "Shape" and not [*node.attribute, *plain_domain(node.domain)]:
+        elif op_type == "Shape" and not [*node.attribute, *walk.plain_domain(node.domain)]:
             self._measured.update(zip(outputs, node.input, strict=False))
         elif is_foldable(node):
             self._makers.update(dict.fromkeys(outputs, node))
@@ -247,7 +232,7 @@ _HELD: dict[int, type] = {
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
     """Return the tensor of a Constant node; None for other nodes and for sparse, text and broken constants."""
-    if node.op_type != "Constant" or plain_domain(node.domain) or len(node.attribute) != 1:
+    if node.op_type != "Constant" or walk.plain_domain(node.domain) or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
     if attribute.ref_attr_name:
@@ -274,7 +259,7 @@ def infer_types(
     """
     light = _light(model)
     if not declared_too:
-        for _, graph in graphs(light.graph):
+        for _, graph in walk.graphs(light.graph):
             del graph.value_info[:]
             for info in graph.output:
                 info.ClearField("type")
@@ -288,7 +273,7 @@ def infer_types(
 def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
     types_by_path: dict[str, Types] = {}
-    for path, graph in graphs(model.graph):
+    for path, graph in walk.graphs(model.graph):
         types: Types = {
             tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
             for tensor in graph.initializer
@@ -342,10 +327,10 @@ _MOST_PROPAGATED = 1 << 18
 
 def _propagates(model: ModelProto) -> bool:
     """Tell whether an operator of ``_PROPAGATING`` makes a vector or a number in a typed model without long vectors."""
-    nodes = every_node(model.graph, *model.functions)
+    nodes = walk.every_node(model.graph, *model.functions)
     results = {name for node in nodes if node.op_type in _PROPAGATING for name in node.output}
     matrices, others, longest = set[str](), set[str](), 0
-    for _, graph in graphs(model.graph) if results else ():
+    for _, graph in walk.graphs(model.graph) if results else ():
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             (matrices if len(dims) > 1 else others).add(info.name)
@@ -356,7 +341,7 @@ def _propagates(model: ModelProto) -> bool:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph, opset = model.graph, opset_in_force(model.opset_import)
+    graph, opset = model.graph, walk.opset_in_force(model.opset_import)
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
     infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
@@ -376,7 +361,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     # ONNX Runtime may refuse a Pow.
-    powers = [node for node in every_node(probe.graph) if is_ours(node)]
+    powers = [node for node in walk.every_node(probe.graph) if walk.is_ours(node)]
     operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
     for node in powers:
         _make_identity(node)
@@ -409,7 +394,7 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
     keep its shape, or its channels.
     """
-    owners, unknown = dict(graphs(model.graph)), set[str]()
+    owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}
         for path, graph in owners.items()
@@ -417,8 +402,8 @@ def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
     for path, names in defined.items():
         unknown |= names - {name for name, value in types[path].items() if value.shape is not None}
     known_shapes, shapes = _shapes(types), dict[str, Shape]()
-    for node in reversed([*every_node(model.graph)] if unknown else []):
-        if [*node.input, ""][0] in unknown and not plain_domain(node.domain):
+    for node in reversed([*walk.every_node(model.graph)] if unknown else []):
+        if [*node.input, ""][0] in unknown and not walk.plain_domain(node.domain):
             output = [*node.output, ""][0]
             shape = _shape_read(node, known_shapes, known_shapes.get(output) or shapes.get(output))
             if shape is not None:
@@ -438,7 +423,7 @@ def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Sha
     if weights is not None and len(weights) > 2:
         axis, factor = _KERNELS[node.op_type]
         channels = weights[axis]
-        known = channels * attributes_of(node).get(factor, 1) if isinstance(channels, int) else None
+        known = channels * walk.attributes_of(node).get(factor, 1) if isinstance(channels, int) else None
         return (None, known, *[None] * (len(weights) - 2))
     if output is not None and node.op_type in _KEEPS_CHANNELS:
         return (*output[:2], *[None] * (len(output) - 2))
@@ -458,7 +443,7 @@ def _light(model: ModelProto) -> ModelProto:
     )
     graph = light.graph
     del graph.sparse_initializer[:], light.functions[:]
-    light.functions.extend(reached(model))
+    light.functions.extend(walk.reached(model))
     light.ir_version = max(model.ir_version, OLDEST_IR_OF_DEFAULTS)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
@@ -467,10 +452,10 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = opset_in_force(model.opset_import)
+    opset = walk.opset_in_force(model.opset_import)
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
-    for node in every_node(graph):
+    for node in walk.every_node(graph):
         version = opset
         if node.domain == RESOLVED:
             row = find(node.op_type)
@@ -482,7 +467,7 @@ def _light(model: ModelProto) -> ModelProto:
 
 def _keeps_first(node: NodeProto, opset: int) -> bool:
     is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
-    return is_like_first and len(node.output) == 1 and not plain_domain(node.domain)
+    return is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain)
 
 
 _Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
@@ -494,32 +479,32 @@ class FunctionTypes:
 
     def __init__(self, model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign") -> None:
         self._model, self._types, self._file, self._ask = model, types, file, ask
-        self._found: dict[Identity, dict[str, Types]] = {}
-        self._calls: dict[Identity, list[_Call]] = defaultdict(list)
-        if called := reached(model):
+        self._found: dict[walk.Identity, dict[str, Types]] = {}
+        self._calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
+        if called := walk.reached(model):
             self._note_calls(None, model.graph, "")
         for function in called:
-            self._note_calls(function, function, root(function))
+            self._note_calls(function, function, walk.root(function))
 
-    def _note_calls(self, caller: FunctionProto | None, owner: Owner, *paths: str) -> None:
+    def _note_calls(self, caller: FunctionProto | None, owner: walk.Owner, *paths: str) -> None:
         for node in owner.node:
-            self._calls[identity(node)].append((node, caller, paths))
-            for name, graph in subgraphs(node):
-                self._note_calls(caller, graph, inner_path(paths[0], node, name), *paths)
+            self._calls[walk.identity(node)].append((node, caller, paths))
+            for name, graph in walk.subgraphs(node):
+                self._note_calls(caller, graph, walk.inner_path(paths[0], node, name), *paths)
 
     def of(self, function: FunctionProto) -> dict[str, Types]:
         """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
-        key = identity(function)
+        key = walk.identity(function)
         if key not in self._found:
             per_kind = [self._inferred(function, inputs, call) for inputs, (call, *_) in self.kinds(function)]
             joined = reduce(_joined, per_kind) if per_kind else {"": {}}
-            self._found[key] = {root(function) + path: types for path, types in joined.items()}
+            self._found[key] = {walk.root(function) + path: types for path, types in joined.items()}
         return self._found[key]
 
     def kinds(self, function: FunctionProto) -> list[tuple[list[onnx.ValueInfoProto], list[NodeProto]]]:
         """Return the calls of a function by their types and attributes: its inputs' types there, and the nodes."""
         kinds: dict[tuple[bytes, ...], tuple[list[onnx.ValueInfoProto], list[NodeProto]]] = {}
-        for call, caller, paths in self._calls[identity(function)]:
+        for call, caller, paths in self._calls[walk.identity(function)]:
             types_by_path = self._types if caller is None else self.of(caller)
             types = ChainMap(*(types_by_path.get(path, {}) for path in paths))
             given = zip(function.input, call.input, strict=False)
@@ -539,11 +524,11 @@ class FunctionTypes:
             name=function.name, node=function.node, value_info=function.value_info, input=inputs
         )
         graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in function.output)
-        bind(graph, function, call)
+        walk.bind(graph, function, call)
         model = ModelProto(
             ir_version=self._model.ir_version,
             opset_import=function.opset_import,
-            functions=reached(self._model, function),
+            functions=walk.reached(self._model, function),
             graph=graph,
         )
         return infer_types(model, self._file, ask=self._ask)
@@ -589,7 +574,7 @@ _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Res
 def is_foldable(node: NodeProto) -> bool:
     """Return whether a node may give a constant if its inputs are constants."""
     old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
-    return node.op_type in _OPERATORS and not plain_domain(node.domain) and not any(old)
+    return node.op_type in _OPERATORS and not walk.plain_domain(node.domain) and not any(old)
 
 
 def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:

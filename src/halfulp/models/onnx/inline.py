@@ -10,60 +10,41 @@ from itertools import zip_longest
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import UnsupportedError, printable
+from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import check_calls, check_text, checked_opsets, schema_in_force
-from halfulp.models.onnx.walk import (
-    SUPPORTED_OPS,
-    Identity,
-    Owner,
-    bind,
-    every_node,
-    graphs,
-    identity,
-    is_ours,
-    opsets_of,
-    plain_domain,
-    reached,
-    subgraphs,
-)
 from halfulp.specs import in_force
 
-RESOLVED = "halfulp.resolved"
-"""The domain of Pow and PRelu nodes whose op_type is the id of their version."""
+RESOLVED = "halfulp.resolved"  # the domain of Pow and PRelu nodes whose op_type is the id of their version
 
 
-def inlined(model: ModelProto, file: str) -> ModelProto:
+def inlined(model: ModelProto, file: str, *, every: bool = True) -> ModelProto:
     """Return a copy of a model without functions; ``file`` is its name in messages.
+
+    If not ``every`` function, those that contain a Pow or PRelu are inlined, and these nodes get the domain RESOLVED
+    and an op_type such as ``onnx.Pow-13``.
 
     Raises:
         ModelError: a function calls itself, or its functions nest too deep or expand to too many nodes.
         UnsupportedError: a function imports another opset than the model, and one of its operators differs there.
     """
-    return _Inliner(model, file, every=True).result
-
-
-def resolved(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy in which Pow nodes have the domain RESOLVED and an op_type such as ``onnx.Pow-13``; so do PRelu's.
-
-    Functions that contain such nodes are inlined, and the others stay. Errors are those of :func:`inlined`.
-    """
-    return _Inliner(model, file, every=False).result
+    return _Inliner(model, file, every).result
 
 
 class _Inliner:
-    def __init__(self, model: ModelProto, file: str, *, every: bool) -> None:
+    def __init__(self, model: ModelProto, file: str, every: bool) -> None:
         check_text(model, file)
         check_calls(model, file)
         self._file, self._every = file, every
-        self._functions = {identity(function): function for function in reached(model)}
+        self._functions = {walk.identity(function): function for function in walk.reached(model)}
         self._imports = {
             key: checked_opsets(function.opset_import, f"the function {function.name!r}", file)
             for key, function in self._functions.items()
         }
         self._count = 0  # of the nodes so far
-        self._goes: dict[Identity, bool] = {}
+        self._goes: dict[walk.Identity, bool] = {}
         kept = [function for key, function in self._functions.items() if not self._is_inlined(key)]
         self.result = deepcopy(model)
-        self._opsets = opsets_of(model.opset_import)
+        self._opsets = walk.opsets_of(model.opset_import)
         for key in filter(self._goes.get, self._functions):
             for domain, version in self._imports[key].items():
                 if domain not in self._opsets:
@@ -73,24 +54,24 @@ class _Inliner:
         del self.result.functions[:]
         self.result.functions.extend(kept)
 
-    def _is_inlined(self, key: Identity) -> bool:
+    def _is_inlined(self, key: walk.Identity) -> bool:
         """Return whether an operator is Pow, PRelu or an inlined function."""
         if key not in self._functions:
-            return key[0] == "" and key[1] in SUPPORTED_OPS
+            return key[0] == "" and key[1] in walk.SUPPORTED_OPS
         if key not in self._goes:
-            called = {identity(node) for node in every_node(self._functions[key])}
+            called = {walk.identity(node) for node in walk.every_node(self._functions[key])}
             self._goes[key] = self._every or any(map(self._is_inlined, called))
         return self._goes[key]
 
-    def _replace(self, owner: Owner, opsets: Mapping[str, int]) -> None:
+    def _replace(self, owner: walk.Owner, opsets: Mapping[str, int]) -> None:
         """Replace the nodes of a graph or of a function's body in place."""
         nodes = []
         before = len(owner.node)
         for node in owner.node:
             self._count += 1
-            for _, graph in subgraphs(node):
+            for _, graph in walk.subgraphs(node):
                 self._replace(graph, opsets)
-            key = identity(node)
+            key = walk.identity(node)
             if self._goes.get(key):
                 body = self._body(self._functions[key], node)
                 self._replace(body, self._imports[key])
@@ -104,14 +85,16 @@ class _Inliner:
 
     def _resolve(self, node: NodeProto, opsets: Mapping[str, int]) -> None:
         """Give a Pow or PRelu its version. Refuse other operators whose version differs in the model."""
-        if is_ours(node) and not self._every:
+        if walk.is_ours(node) and not self._every:
             node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
             node.domain, node.overload = RESOLVED, ""
         elif opsets is not self._opsets and _version(node, opsets) != _version(node, self._opsets):
             differs = (
                 f"a function of the model is of another opset, in which {printable(node.op_type)} differs"
             )
-            expected, got = (f"opset {all.get(plain_domain(node.domain))}" for all in (self._opsets, opsets))
+            expected, got = (
+                f"opset {all.get(walk.plain_domain(node.domain))}" for all in (self._opsets, opsets)
+            )
             raise UnsupportedError(f"{self._file}: {differs}", expected=expected, got=got)
 
     def _body(self, function: FunctionProto, call: NodeProto) -> FunctionProto:
@@ -125,8 +108,8 @@ class _Inliner:
             elif actual:
                 names[formal] = actual
         body = deepcopy(function)
-        bind(body, function, call)
-        for node in every_node(body):
+        walk.bind(body, function, call)
+        for node in walk.every_node(body):
             if node.name:
                 node.name = prefix + node.name
         rename(body, names, prefix)
@@ -134,9 +117,9 @@ class _Inliner:
         return body
 
 
-def rename(owner: Owner, names: dict[str, str], prefix: str) -> None:
+def rename(owner: walk.Owner, names: dict[str, str], prefix: str) -> None:
     """Rename all values of nodes and graphs: as ``names`` says, which grows, or by a prefix."""
-    for _, graph in graphs(owner):
+    for _, graph in walk.graphs(owner):
         if isinstance(graph, GraphProto):
             weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
             for named in (*graph.input, *graph.output, *graph.value_info, *weights):
@@ -148,6 +131,6 @@ def rename(owner: Owner, names: dict[str, str], prefix: str) -> None:
 
 def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:
     """Return the version of a node's operator at these opsets; None if the onnx package does not know it."""
-    domain = plain_domain(node.domain)
+    domain = walk.plain_domain(node.domain)
     schema = schema_in_force(domain, node.op_type, opsets.get(domain, 1))
     return None if schema is None else int(schema.since_version)

@@ -29,9 +29,7 @@ from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable
 from halfulp.models.onnx.walk import copy_fields, graphs
 from halfulp.types import Dim, Shape, type_name
 
-LARGEST_FILE = (1 << 31) - 1
-"""The largest size of a protobuf message in bytes."""
-
+LARGEST_FILE = (1 << 31) - 1  # of a protobuf message in bytes
 # A sparse tensor is made dense. Only there do a few bytes of a file become many bytes of memory.
 _DENSE_LIMIT = 1 << 30
 
@@ -199,18 +197,14 @@ class TensorReader:
             self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
             self._fail(f"{what} has indices that are not int64, or values that are not a list")
-        dense = np.zeros(shape, values.dtype)
-        if indices.shape == (values.size, len(shape)):
-            bounds, target = np.array(shape), dense
-            coordinates = tuple(indices.T)
-        elif indices.shape == (values.size,):
-            bounds, target = np.array(dense.size), dense.reshape(-1)
-            coordinates = (indices,)
-        else:
+        dense = target = np.zeros(shape, values.dtype)
+        if indices.shape == (values.size,):
+            target, indices = dense.reshape(-1), indices[:, None]
+        elif indices.shape != (values.size, len(shape)):
             self._fail(f"{what} has indices that don't fit its values", got=list(indices.shape))
-        if ((indices < 0) | (indices >= bounds)).any():
+        if ((indices < 0) | (indices >= target.shape)).any():
             self._fail(f"{what} has an index outside its dims", got=list(shape))
-        target[coordinates] = values
+        target[tuple(indices.T)] = values
         return _frozen(dense)
 
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:

@@ -14,14 +14,7 @@ from halfulp.errors import HalfulpError
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
-DEEPEST = 64
-"""The deepest nesting of function calls and of graphs within graphs that is accepted."""
-
-MOST_NODES = 1_000_000
-"""The most nodes that a model may have after its functions are expanded.
-
-If each function calls the next one twice, a small file expands to more nodes than a computer can hold.
-"""
+DEEPEST = 64  # the deepest nesting of function calls and of graphs within graphs that is accepted
 
 Identity = tuple[str, str, str]
 Owner = GraphProto | FunctionProto
@@ -301,6 +294,6 @@ def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple
             continue
         entered.add(index)
         needed = [makers[name] for name in reads[index] if name in makers]
-        is_cyclic |= any(maker in entered and maker not in places for maker in needed)
-        todo += [index, *reversed(needed)]
+        is_cyclic |= not entered.intersection(needed) <= places.keys()
+        todo += [index, *(maker for maker in reversed(needed) if maker not in entered)]
     return [*map(places.__getitem__, range(len(nodes)))], is_cyclic

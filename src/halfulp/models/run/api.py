@@ -194,12 +194,7 @@ class Evaluation:
         return outputs
 
     def outputs(self, node: Node, inputs: Sequence[Any], scope: Scope) -> Sequence[Any]:
-        """Return the outputs of a node; its subgraphs may read the values of ``scope``.
-
-        Raises:
-            UnsupportedError: the onnx package does not have the operator.
-            HalfulpError: it fails on these operands.
-        """
+        """Return the outputs of a node; its subgraphs may read the values of ``scope``."""
         if node.function is not None:
             names = (value.name for value in node.function.inputs)
             return self.graph(node.function, dict(zip_longest(names, inputs)))

@@ -151,9 +151,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 # --- inputs that are made up ----------------------------------------------------------------------------
 
-DEFAULT_DIM = 3
-"""The size of an open dim in made-up inputs, if nothing else is known."""
-
+DEFAULT_DIM = 3  # the size of an open dim, if nothing else is known
 _SIDE = 64  # of an image: larger than kernels, and divisible by the usual strides
 _SAMPLES = 512  # of a signal
 _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.IGNORECASE)
