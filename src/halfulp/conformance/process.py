@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 
 from halfulp._interop import Array, is_masked
-from halfulp.benchmark.comparison import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
 from halfulp.errors import HalfulpError, UnsupportedError, printable
-from halfulp.installed import has_module
+from halfulp.installed import environment, has_module
 from halfulp.types import TYPES, type_name
 
 MEMORY = 4 << 30  # the bytes that a target may allocate once it is loaded
