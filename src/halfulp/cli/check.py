@@ -223,9 +223,10 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 def _installed(chosen: Selection) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names."""
     from halfulp.conformance.check import rows_of
-    from halfulp.conformance.targets import installed
+    from halfulp.conformance.targets import BUILT_IN, DEFAULT
 
-    specs = [spec for spec in installed() if any(rows_of(spec, chosen))]
+    installed = [BUILT_IN[name] for name in DEFAULT if has_module(BUILT_IN[name].package)]
+    specs = [spec for spec in installed if any(rows_of(spec, chosen))]
     if not specs:
         raise HalfulpError(
             "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"

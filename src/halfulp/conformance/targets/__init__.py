@@ -171,7 +171,7 @@ _BUILT_IN = (
     _library("numexpr", "numexpr", _C_NUMBERS),
     _library("libm", "", _FLOATS, package="ctypes"),
 )
-_DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
+DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")  # if no target is named
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 _ON_DEVICES = BUILT_IN | {f"{spec.name}:{spec.argument or 'cpu'}": spec for spec in _BUILT_IN}
 _ON_DEVICES |= {
@@ -259,11 +259,6 @@ def imported(text: str) -> Any:
             raise
         loaded = getattr(import_module(parent), name)
     return attrgetter(attribute)(loaded) if attribute else loaded
-
-
-def installed() -> list[TargetSpec]:
-    """Return the installed runtimes of ``_DEFAULT``, which are checked if no target is named."""
-    return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
 
 
 def find_library(text: str) -> TargetSpec:
