@@ -94,9 +94,9 @@ def _unescaped(table: Table) -> str:
 def markdown(page: Page) -> str:
     """Return a page as Markdown."""
     parts = [f"# {page.title}", _escaped(page.lead)]
-    for section in page.sections:
-        parts.append(f"## {section.heading}")
-        parts += map(_markdown_block, section.blocks)
+    for heading, blocks in page.sections.items():
+        parts.append(f"## {heading}")
+        parts += map(_markdown_block, blocks)
     return "\n\n".join(parts)
 
 

@@ -62,6 +62,10 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     overriding = _overriding((x, y, out))
     keywords = {} if out is None else {"out": (out,)}
     for operand in overriding:
+        dtype = getattr(operand, "dtype", None)
+        # pandas itself converts such an operand to float64.
+        if type(dtype).__name__ == "ArrowDtype" and _has_missing_values(operand):
+            raise HalfulpError(f"{dtype} with missing values (pandas.NA); pass x.convert_dtypes()")
         result = type(operand).__array_ufunc__(operand, ufunc, "__call__", x, y, **keywords)
         if result is not NotImplemented:
             return result
@@ -101,36 +105,78 @@ def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
     """Return the result for two DataFrames, or for one and a number; None for other operands."""
     if is_frame(x) and is_frame(y):
         return _by_types(ufunc, x, y)
-    frame, other = (x, y) if is_frame(x) else (y, x)
-    if not is_frame(frame) or not isinstance(other, int | float | np.generic):
-        return None
+    if is_frame(x) and isinstance(y, _NUMBERS):
+        return _by_blocks(x, lambda block: ufunc(block, y))
+    if is_frame(y) and isinstance(x, _NUMBERS):
+        return _by_blocks(y, lambda block: ufunc(x, block))
+    return None
 
-    def of_block(block: Any) -> Any:
-        return ufunc(block, other) if frame is x else ufunc(other, block)
 
-    vars(of_block).update(nin=1, nout=1)  # pandas calls a ufunc of one operand once for the columns of a type
-    return frame.__array_ufunc__(of_block, "__call__", frame)
+_NUMBERS = int | float | np.generic
+
+
+def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
+    """Return the frame of a function's results: one call for the columns of a type, as pandas keeps them."""
+    vars(function).update(nin=1, nout=1)  # as a ufunc of one operand
+    return frame.__array_ufunc__(function, "__call__", frame)
 
 
 def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
-    """Return the frame of results for two frames: one call for the columns of two types, or for one of pandas' own."""
+    """Return the frame of results for two frames: one call for the columns that pandas keeps together in both."""
     if not (x.index.equals(y.index) and x.columns.equals(y.columns)):  # align() is slower for equal labels
         x, y = x.align(y)
-    groups: dict[Any, list[int]] = {}
-    for place, types in enumerate(zip(x.dtypes, y.dtypes, strict=True)):
-        is_plain = all(isinstance(dtype, np.dtype) for dtype in types)
-        groups.setdefault(types if is_plain else place, []).append(place)
-    parts = []
-    for key, places in groups.items():
-        if isinstance(key, int):
-            parts.append(ufunc(x.iloc[:, key], y.iloc[:, key]).rename(key))
+    if (results := _of_blocks(ufunc, x, y)) is not None:
+        return _by_blocks(x, lambda _: results.pop(0))
+    result = x.copy()
+    for place in range(x.shape[1]):  # because several columns may have one name
+        result.isetitem(place, ufunc(x.iloc[:, place], y.iloc[:, place]))
+    return result
+
+
+def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
+    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
+    if x.empty:
+        return None
+    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
+        pairs.setdefault((number, other), []).append((row, other_row))
+    results: dict[int, Any] = {}
+    for (number, other), rows in pairs.items():
+        base, exponent = bases[number], exponents[other]
+        if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
+            return None
+        own_rows, other_rows = map(list, zip(*rows, strict=True))
+        powers = ufunc(_rows(base, own_rows), _rows(exponent, other_rows))
+        if isinstance(base, np.ndarray) and len(rows) < len(base):
+            results.setdefault(number, np.empty(base.shape, powers.dtype))[own_rows] = powers
         else:
-            chosen = slice(None) if len(groups) == 1 else places  # a slice takes no copy
-            powers = ufunc(np.asarray(x.iloc[:, chosen]), np.asarray(y.iloc[:, chosen]))
-            parts.append(x._constructor(powers, index=x.index, columns=places, copy=False))
-    result = sys.modules["pandas"].concat(parts or [x], axis=1).sort_index(axis=1)  # by their places
-    result.columns = x.columns
-    return result.__finalize__(x)
+            results[number] = powers
+    return list(results.values())
+
+
+def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
+    blocks: list[Any] = []
+    rows: list[tuple[int, int]] = []
+
+    def numbers(block: Any) -> Array:
+        count = len(block) if block.ndim == 2 else 1
+        codes = np.arange(len(rows), len(rows) + count)
+        rows.extend((len(blocks), row) for row in range(count))
+        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
+        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
+
+    numbered = _by_blocks(frame, numbers)
+    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
+
+
+def _rows(block: Any, rows: list[int]) -> Any:
+    """Return rows of a block, without a copy if they follow one another; a column of pandas' own is one row."""
+    if not isinstance(block, np.ndarray):
+        return block
+    chosen = slice(rows[0], rows[-1] + 1)
+    return block[chosen if rows == [*range(rows[0], rows[-1] + 1)] else rows]
 
 
 def check_frame(operand: Any) -> None:

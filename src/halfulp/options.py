@@ -64,18 +64,6 @@ class ConvertOptions(TypedDict, total=False):
     ]
 
 
-class AuditOptions(TypedDict, total=False):
-    """The options of :func:`halfulp.audit` and ``halfulp audit``."""
-
-    samples: Annotated[
-        int,
-        "Data",
-        "N",
-        "Make up N sets of inputs if there is no data.",
-        {"default": 0, "limits": {"min": 0}},
-    ]
-
-
 class CheckOptions(TypedDict, total=False):
     """The options of :func:`halfulp.check` and ``halfulp check``."""
 

@@ -24,8 +24,7 @@ MAY_IMPORT = {
     | {"integrations"},
     "models": BASE | {"specs", "_interop", "operators"},
     "conversion": BASE | {"options", "specs", "operators", "models", "measured", "integrations"},
-    "auditing": BASE
-    | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations", "options"},
+    "auditing": BASE | {"specs", "pages", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"_interop", "operators", "models", "conversion", "integrations"},

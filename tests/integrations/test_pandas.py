@@ -115,6 +115,33 @@ def test_two_frames_take_one_call_for_the_columns_of_two_types(function: Any) ->
     assert sorted(calls) == [10, 10, 15]
 
 
+def test_missing_values_of_pyarrow_are_refused() -> None:
+    """pandas would call the function with NaN in float64, whatever the type is."""
+
+    class ArrowDtype:  # as that of pandas, which needs pyarrow
+        na_value = pd.NA
+
+        def __str__(self) -> str:
+            return "int64[pyarrow]"
+
+    class Column:
+        dtype = ArrowDtype()
+        elements = (3, pd.NA)
+
+        def isna(self) -> list[bool]:
+            return [each is pd.NA for each in self.elements]
+
+        def __array_ufunc__(self, *call: Any) -> str:
+            return "its own result"
+
+    with pytest.raises(
+        hu.HalfulpError, match=r"int64\[pyarrow\] with missing values .* x.convert_dtypes\(\)"
+    ):
+        hu.pow(Column(), 39)
+    Column.elements = (3, 2)
+    assert hu.pow(Column(), 39) == "its own result"
+
+
 def test_missing_powers_are_not_checked() -> None:
     x, y = pd.Series([2, None], dtype="Int64"), pd.Series([3, -1], dtype="Int64")
     for exponent in (y, y.to_numpy(np.int64), pd.Series([3.0, 0.5])):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias
 
 from onnx import ModelProto
 
@@ -43,7 +43,6 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
-from halfulp.options import AuditOptions, takes
 from halfulp.types import FLOATS
 
 __all__ = ["audit"]
@@ -52,16 +51,15 @@ _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _Measure: TypeAlias = Callable[..., NetworkData]
 
 
-@takes(AuditOptions)
 def audit(
     model: Source,
     targets: Iterable[str] | None = None,
     *,
+    samples: int = 0,
     inputs: Samples | None = None,
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
-    **options: Unpack[AuditOptions],
 ) -> AuditReport:
     """Report the errors and the results in runtimes of each Pow and PRelu node of a model.
 
@@ -99,7 +97,6 @@ def audit(
         <ModelProto>: node #0 (Pow): X and Y must be broadcastable to one shape;
             X: float32[2, 3], Y: float32[2] (onnx.Pow-13.C2)
     """
-    samples = options["samples"]
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
@@ -143,10 +140,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
 
 
 def _models(folder: Path) -> list[tuple[Path, str]]:
-    """Return the models of a folder in the order of their names, each with the reason if it can't be read.
-
-    The models are .onnx, and .xml with a network. Links are followed, but no folder is entered twice.
-    """
+    """Return a folder's models by name, each with the reason if it can't be read; links lead to no folder twice."""
     models, entered = list[tuple[Path, str]](), set[str]()
 
     def is_unread(error: OSError, path: Path | None = None) -> None:
@@ -228,10 +222,7 @@ def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measu
 
 
 def _try_conversions(report: ModelReport, model: Onnx) -> None:
-    """Try the repair and the conversions that help a model, which is not changed, and note them in its report.
-
-    The conversions are tried on the repaired model, if a repair makes a broken model valid.
-    """
+    """Try the repair and the conversions that help a model, which is not changed, and note them in its report."""
     statements = [said for node in report.nodes for said in node.targets]
     is_broadcast = any("broadcast" in said.groups for said in statements)
     if report.is_broken or is_broadcast or any(node.only_if for node in report.nodes):
@@ -243,7 +234,7 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
             report.repaired = {change.node: change.what for change in changes}
             report.left = {doubt.node or doubt.file: doubt for doubt in left}
             report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
-            model = new if report.is_valid else model
+            model = new if report.is_valid else model  # that the conversions are tried on
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
             walk = Walk(model.copy(), check=True, types=model.types)

@@ -26,7 +26,7 @@ from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Array
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
@@ -59,10 +59,7 @@ class Limits:
 
 @cache
 def limits(exponent: float, type: str) -> Limits:
-    """Return where powers with an exponent other than 0 leave a type of floats.
-
-    It is found by bisection over the type's numbers with exact powers.
-    """
+    """Return where powers with an exponent other than 0 leave a type of floats, by bisection with exact powers."""
     dtype = dtype_named(type)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(unsigned))  # type: ignore[no-untyped-call]
@@ -185,12 +182,9 @@ class NodeData:
             self.in_types.setdefault(type, InType()).add(result, computed(use, x, y, type))
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_first: bool) -> None:
-        """Count the results of a node that is not a power, or the numbers inside it, in float16.
-
-        A node outside of norms is at fault only if it ``is_first``: its operands fit into float16.
-        """
+        """Count the results of a node that is not a power, or the numbers inside it, in float16."""
         lost = self.in_types.setdefault("float16", InType())
-        if not (self.is_in_norm or is_first):
+        if not (self.is_in_norm or is_first):  # it is not at fault, since its operands do not fit
             lost.elements += int(finite(result).sum())
             return
         result = _inside(use, operands, result)
@@ -325,29 +319,28 @@ def measured(
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
     """
-    main = model.scope()
-    measurement = _Measurement(list(filter(_in_graph, uses)), main)
-    if not measurement.nodes:
-        return NetworkData({}, 0)
-    number = 0
-    is_mixed = has_halves(model.proto)
+    number, is_mixed = 0, has_halves(model.proto)
     with widened(model).mapped() if is_mixed else nullcontext(model) as light:
         net = Network(model, rounded=is_mixed)
         wide = Network(light) if is_mixed else net
-        for number, sample in enumerate(net.samples(samples, dims, seed), 1):
+        measurement = _Measurement(list(filter(_in_graph, uses)), model.scope(), net, wide)
+        for number, sample in enumerate(net.samples(samples, dims, seed) if measurement.nodes else (), 1):
             if progress is not None:
                 progress(f"sample {number}")
-            measurement.run(net, wide, sample)
-    inputs = (main.value(info.name) for info in model.proto.graph.input)
-    return measurement.result(number, inputs)
+            measurement.run(sample)
+    return measurement.result(number, [info.name for info in model.proto.graph.input])
 
 
 class _Measurement:
-    """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats."""
+    """The data of a network's nodes over its samples: of powers and PRelu, and of the other nodes that make floats.
 
-    def __init__(self, powers: list[Use], main: Scope) -> None:
+    A float16 network also runs in another form, ``wide``, in float32.
+    """
+
+    def __init__(self, powers: list[Use], main: Scope, net: Network, wide: Network) -> None:
         norms = _norms([*(use.graph for use in powers), main])
-        self._powers, self._main = powers, main
+        self._powers, self._main, self._net, self._wide = powers, main, net, wide
+        self._is_mixed = wide is not net
         self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
         others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
         others = [each for each in others if each[0].label not in self._of_powers]
@@ -356,19 +349,17 @@ class _Measurement:
         self._data = self._of_powers | self._of_others
         self.nodes = [*powers, *(use for use, _ in others)]
         self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
-        self._is_mixed = False  # whether the network is of float16, and runs in float32, too
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
         self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
 
-    def run(self, net: Network, wide: Network, sample: Sample) -> None:
-        """Run a network, and ``wide``, its form in float32, on a sample."""
-        self._is_mixed = wide is not net
-        net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
+    def run(self, sample: Sample) -> None:
+        """Run the network on a sample."""
+        self._net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
         if self._is_mixed:
-            wide.each(self.nodes, sample, self._judge)
-        unsound = cache(partial(net.unsound, self._floats, sample))
+            self._wide.each(self.nodes, sample, self._judge)
+        unsound = cache(partial(self._net.unsound, self._floats, sample))
         for use in self._powers:
-            self._follow(use, net, wide, sample, unsound)
+            self._follow(use, sample, unsound)
         beyond = (name for name, is_held in self._fits.items() if not is_held)
         self._beyond.update(name for name in beyond if not self._is_wide(self._main.value(name).type))
         self._fits.clear()
@@ -407,20 +398,18 @@ class _Measurement:
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
-    def _follow(
-        self, use: Use, net: Network, wide: Network, sample: Sample, unsound: Callable[[], list[str]]
-    ) -> None:
+    def _follow(self, use: Use, sample: Sample, unsound: Callable[[], list[str]]) -> None:
         """Follow the infinities of a power through the network of this sample."""
         seen = self._data[use.label]
         if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-            bad = net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+            bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
             _, ends, seen.reaches_outputs = spread(use, bad)
             seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
         if use.where and seen.has_no_region:
-            nodes, ends, _ = spread(use, wide.spoiled(use, sample, _is_beyond))
+            nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
             seen.keep(nodes if ends or not self._is_mixed else [])
 
-    def result(self, samples: int, inputs: Iterable[Value]) -> NetworkData:
+    def result(self, samples: int, inputs: Iterable[str]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
             seen = self._data[use.label]
@@ -428,7 +417,7 @@ class _Measurement:
                 nodes, _, leaves = spread(use, self._beyond)
                 seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
-        beyond = tuple(value.name for value in inputs if value.name in self._beyond)
+        beyond = tuple(filter(self._beyond.__contains__, inputs))
         return NetworkData(ran, samples, tuple(self._first([*ran.values()])), beyond)
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
@@ -511,10 +500,7 @@ def _other(scope: Scope, number: int, node: NodeProto, output: str) -> Use:
 
 
 def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the other nodes of the main graph that make floats of more than constants, with no data yet.
-
-    A node is given once for each output of the type of its first one; it has the data of all of them.
-    """
+    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
     fixed = {""}  # the values that follow from constants
     for index, node in enumerate(main.owner.node):
         name = main.label(node)
@@ -522,6 +508,6 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
         if all(each in fixed or main.tensor(each) is not None for each in node.input):
             fixed.update(node.output)
         elif name not in known and type in FLOATS and not subgraphs(node):
-            data = NodeData(name, node.op_type, str(type))
+            data = NodeData(name, node.op_type, str(type))  # of all outputs of this type
             same = (output for output in node.output if main.value(output).type == type)
             yield from ((_other(main, index, node, output), data) for output in same)

@@ -15,13 +15,13 @@ import numpy as np
 from halfulp.auditing.data import NetworkData, NodeData, limits
 from halfulp.auditing.target import BAD, GROUPS, LOADERS, Asked, Statement
 from halfulp.auditing.uses import Use, number
-from halfulp.conversion.editor import SIGNIFICANT, Change, is_float
+from halfulp.conversion.editor import SIGNIFICANT, Change
 from halfulp.conversion.repair import INFINITE, Left
 from halfulp.errors import Finding, Remedy, command, in_shell, option, output_of
-from halfulp.models.graph import Array, listed
+from halfulp.models.graph import listed
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import ids
-from halfulp.types import TYPES
+from halfulp.types import FLOATS, TYPES
 
 WORST = ("invalid", *BAD, "depends", "shape", "unknown", "within", "wider", "right")
 """The outcomes of a node in a runtime, the worst first."""
@@ -196,11 +196,8 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
 
 
 def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
-    """Return the remedy for a finding about a node in a target.
-
-    A conversion may suffice, provided that the whole model can be converted. Everything else needs other kernels.
-    """
-    if said.is_mended and said.target not in model.refused:
+    """Return the remedy for a finding about a node in a target: a conversion, or other kernels."""
+    if said.is_mended and said.target not in model.refused:  # the whole model can be converted
         return _conversion(model, node, said)
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
@@ -254,10 +251,15 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     truncating = [f"the power of {number(dtype_named(y).type(value))}" for value in kept]
     if use.second.constant is None and "float" in y:
         truncating = ["floating-point exponents"]
-    if truncating and x in TYPES and not is_float(x):
+    if truncating and x in TYPES and x not in FLOATS:
         truncated = f"an integer base to {truncating[0]}: the result is truncated to {x}"
         yield f"{truncated}; cast the base to a float to keep the fraction, as torch and JAX do"
-    yield from _near_a_half(fractions, y)
+    ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT.get(y, 0))
+    nearest = np.rint(fractions * 2) / 2
+    near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
+    if y in SIGNIFICANT and near.any():
+        written, meant = number(dtype_named(y).type(fractions[near][0])), number(nearest[near][0])
+        yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
     exponent = use.exponents
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
@@ -267,17 +269,6 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
             beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
             way_out = "give data with --input to see whether yours does"
             yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
-
-
-def _near_a_half(fractions: Array, type: str) -> Iterator[str]:
-    if type not in SIGNIFICANT:
-        return
-    ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[type])
-    nearest = np.rint(fractions * 2) / 2
-    near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
-    if near.any():
-        written, meant = number(dtype_named(type).type(fractions[near][0])), number(nearest[near][0])
-        yield f"the exponent {written} is within {_NEAR} ulp of {meant}, and may be meant as that"
 
 
 def _of_slopes(use: Use, file: str) -> Iterator[str]:

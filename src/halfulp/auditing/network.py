@@ -1,5 +1,6 @@
 """A network whose tensors can be read while it runs."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -41,7 +42,7 @@ class Network:
         self._rounded, self._model = rounded, model
         self._made = {name for node in model.proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
-        self._sizes: dict[str, int] = {}
+        self._sizes = Counter[str]()  # bytes
 
     def samples(self, given: Samples | int, dims: Mapping[str, int] | None, seed: int) -> Iterator[Sample]:
         """Give the samples, each once."""
@@ -54,10 +55,7 @@ class Network:
                 yield by_name(self._model.graph.inputs, sample, self._model.file)
 
     def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
-        """Run the network, and pass the operands and the result of each evaluation of these nodes.
-
-        Returns whether it could: nodes in bodies are left out if halfulp lacks an operator.
-        """
+        """Pass the operands and the result of each evaluation of these nodes; return whether all were seen."""
         inner = {use.label: use for use in uses if use.where}
         for group in self._groups([use for use in uses if not use.where], sample):
             tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
@@ -72,20 +70,17 @@ class Network:
         """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
         if unknown := {name for use in uses for name in use.names} & self._made - self._sizes.keys():
             counts = self._numbers(unknown, lambda name, n: [helper.make_node("Size", [name], [n])], sample)
-            self._sizes |= {name: 8 * int(count) for name, count in counts.items()}
+            self._sizes.update({name: 8 * int(count) for name, count in counts.items()})
         group, names, size = list[Use](), set[str](), 0
         for use in uses:
-            size += self._size({*use.names} - names)
+            size += sum(map(self._sizes.__getitem__, {*use.names} - names))
             if size > _GROUP:
                 yield group
-                group, names, size = [], set(), self._size({*use.names})
+                group, names, size = [], set(), sum(map(self._sizes.__getitem__, {*use.names}))
             group.append(use)
             names.update(use.names)
         if group:
             yield group
-
-    def _size(self, names: Iterable[str]) -> int:
-        return sum(self._sizes.get(name, 0) for name in names)
 
     def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
         """Return those of these results of the main graph that have infinities or NaNs, from one run."""
@@ -144,10 +139,7 @@ class Network:
     def _watch(
         self, labels: Container[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
     ) -> bool:
-        """Run the network node by node, and pass each evaluation of these nodes, which may be in subgraphs.
-
-        Returns whether it could.
-        """
+        """Run the network node by node, and pass each evaluation of these nodes; return whether it could."""
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
             if node.label in labels:
@@ -176,8 +168,7 @@ class Network:
 def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
     """Return a node with a spoiled result and all later ones that read such, and those with sound results.
 
-    The last is whether an output of the network is spoiled; of a graph with spoiled outputs there are no nodes with
-    sound results. ``bad`` has the names of the values with spoiled elements.
+    The last is whether an output of the network is spoiled; of a graph with spoiled outputs none count as sound.
     """
     owner, first = use.graph.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
@@ -208,11 +199,9 @@ def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]
 
 
 def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
-    """Return a node's exact results, or those of the operands cast to a type, as a conversion of the network does.
-
-    The node's version says how its operands broadcast. It need not take the type.
-    """
+    """Return a node's exact results, or those of the operands cast to a type, as a conversion does."""
     compute: Callable[..., Any] = prelu if use.is_prelu else pow
+    # The node's version says how its operands broadcast. It need not take the type.
     y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
     with np.errstate(all="ignore"):
         if type is not None:

@@ -19,7 +19,7 @@ from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
 from halfulp.pages import WIDTH as PAGE_WIDTH
-from halfulp.pages import Block, Bullets, Code, Page, Section, Table, document, html
+from halfulp.pages import Block, Bullets, Code, Page, Table, document, html
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
@@ -260,16 +260,13 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 
 
 def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
-    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all.
-
-    Nodes that differ only in their names and constants are grouped.
-    """
+    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all."""
     if model.of_file:
         yield "", ""
     for finding in model.of_file:
         yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
         yield "  ! ", finding.about
-    groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}
+    groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}  # that differ in names and constants only
     for node, findings in zip(model.nodes, model.of_nodes, strict=True):
         if findings or with_right:
             constant = of_constant(node)
@@ -345,21 +342,19 @@ def _wrapped(text: str, start: str, width: int) -> list[str]:
 
 
 def _page(report: AuditReport) -> Page:
-    sections = [Section("Verdicts", (Table(("model", "runtime", "verdict"), tuple(_verdicts(report))),))]
     remedies: list[Block] = []
-    nodes: list[Section] = []
-    for model in report.models:
-        if model.error is not None:
-            continue
+    nodes: dict[str, tuple[Block, ...]] = {}
+    for model in (model for model in report.models if model.error is None):
         for remedy, reasons in _remedies(model).items():
             remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * any(reasons)]
         parts = chain(_nodes(model, with_right=len(report.models) == 1), _notices(model))
         wrapped = chain.from_iterable(_wrapped(text, start, PAGE_WIDTH) for start, text in parts)
         if text := "\n".join(wrapped).strip():
-            nodes.append(Section(f"Nodes of {model.file}", (Code(text, ""),)))
-    if remedies:
-        sections.append(Section("Do this", tuple(remedies)))
-    return Page("halfulp audit", ", ".join(report._counts()), (*sections, *nodes))
+            nodes[f"Nodes of {model.file}"] = (Code(text, ""),)
+    verdicts = Table(("model", "runtime", "verdict"), tuple(_verdicts(report)))
+    sections = {"Verdicts": (verdicts,), "Do this": tuple(remedies), **nodes}
+    shown = {heading: blocks for heading, blocks in sections.items() if blocks}
+    return Page("halfulp audit", ", ".join(report._counts()), shown)
 
 
 def _verdicts(report: AuditReport) -> Iterator[tuple[str, str, str]]:

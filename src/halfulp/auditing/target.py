@@ -25,7 +25,7 @@ from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY
-from halfulp.types import TYPES, Dim, Shape
+from halfulp.types import TYPES, Shape
 
 _SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
@@ -78,10 +78,7 @@ def asked(target: object) -> Asked:
 
 
 def default() -> dict[str, tuple[Asked, ...]]:
-    """Return the targets where none is named, by a file's format: the runtimes that load it.
-
-    Those that are installed are judged in their versions, and all of them if none is installed.
-    """
+    """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
@@ -126,10 +123,7 @@ class Conversion:
 
 
 def conversion(use: Use, target: str) -> Conversion | None:
-    """Return the changes that a target needs in a node of an ONNX model; None for any other node or target.
-
-    The conversion is tried on the node alone, in a model of its own, with the known types and shapes of its operands.
-    """
+    """Return the changes that a target needs in an ONNX node, tried on it alone; None for other nodes or targets."""
     if target not in known_targets() or use.row.standard != "onnx":
         return None
     if use.types is None:
@@ -144,12 +138,12 @@ def conversion(use: Use, target: str) -> Conversion | None:
 
 
 def _alone(use: Use) -> onnx.ModelProto:
+    """Return a model of this node alone, with the known types and shapes of its operands."""
     names = [f"i{index}" for index in range(len(use.inputs))]
     attributes = {key: value for key, value in use.attributes.items() if value is not None}
     node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
-    graph = onnx.helper.make_graph(
-        [node], "alone", [], [declaration("o", use.inputs[0].type, use.output.shape)]
-    )
+    output = declaration("o", use.inputs[0].type, use.output.shape)
+    graph = onnx.helper.make_graph([node], "alone", [], [output])
     for name, operand in zip(names, use.inputs, strict=True):
         if operand.constant is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(operand.constant, name))
@@ -265,7 +259,7 @@ def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
     """Return the worst grade of the groups with faults; None if that of any is not known."""
     grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
     known = [grade for grade in grades if grade is not None]
-    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
+    return max(known, key=GRADES.index, default=None) if len(known) == len(grades) else None
 
 
 def _by_type(use: Use, measured: Measured) -> Iterator[str]:
@@ -289,9 +283,9 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     is_refused = target.name == "onnxruntime"
     if condition is not None:
         return f"right only if {condition}{'; else it refuses to run it' * is_refused}"
-    fails = "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
-    broken = "it broadcasts X to the slope" if NUMPY.fits(x, slope) else fails
-    return broken if is_refused else None
+    if not is_refused or NUMPY.fits(x, slope):
+        return "it broadcasts X to the slope" if is_refused else None
+    return "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -327,11 +321,9 @@ def _row(use: Use, measured: Measured, types: tuple[str, ...] | None) -> Row | N
 
 
 def _dependences(use: Use, measured: Measured, row: Row, own: Sequence[Group]) -> Iterator[str]:
-    """Give the aspects on which the bits of a node's results depend.
-
-    A runtime that folds a node converts an exponent of another type to that of X.
-    """
+    """Give the aspects on which the bits of a node's results depend."""
     alike = _row(use, measured, (str(use.inputs[0].type),) * 2)
+    # A runtime that folds a node converts an exponent of another type to that of X.
     folds = alike is not None and _FOLDING in alike.differs
     for aspect in dict.fromkeys((*row.differs, *[_FOLDING] * folds)):
         if aspect == "scalar exponent":
@@ -445,17 +437,12 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     if set(y) <= {1}:
         return {"one element"}
     relations = set() if any(isinstance(dim, int) and dim != 1 for dim in y) else {"one element"}
-    if len(y) == 1 < len(x):
-        return relations | _relations_of_vector(x, y)
+    if len(y) == 1 < len(x):  # some runtimes read one as long as dim 1 as a value per channel
+        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+        if len(x) == 2 or len(sizes) == 2:
+            return relations | {"vector"}
+        return relations | {"channels"} | ({"vector"} if x[1] != y[0] else set())
     return relations | {("same rank", "higher rank", "lower rank")[(len(y) > len(x)) - (len(y) < len(x))]}
-
-
-def _relations_of_vector(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> set[str]:
-    """Return the possible relations of a vector. Some runtimes read one as long as dim 1 as a value per channel."""
-    sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
-    if len(x) == 2 or len(sizes) == 2:
-        return {"vector"}
-    return {"channels"} if x[1] == y[0] else {"channels", "vector"}
 
 
 GROUPS = {

@@ -56,8 +56,15 @@ class Operand:
     text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
     def __post_init__(self) -> None:
-        if self.constant is not None:
-            self.text = self._describe(self.constant)
+        if self.constant is None:
+            return
+        if self.values is None:
+            self.text = "?"
+            return
+        few = [*self.values[:4], *self.values[4:][-1:]]
+        texts = [number(self.constant.dtype.type(value)) for value in few]
+        some = f"{self.values.size} values from {texts[0]} to {texts[-1]}" if len(texts) > 4 else ""
+        self.text = some or ", ".join(texts) or "no values"
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
@@ -93,14 +100,6 @@ class Operand:
                 value = np.array(float(text)).astype(self.constant.dtype).astype(np.float64)
         is_equal = np.any(self.values == value)
         return bool(is_equal or (value != value and np.any(self.values != self.values)))
-
-    def _describe(self, constant: Array) -> str:
-        if self.values is None:
-            return "?"
-        texts = [number(constant.dtype.type(value)) for value in (*self.values[:4], *self.values[-1:])]
-        if self.values.size > 4:
-            return f"{self.values.size} values from {texts[0]} to {texts[-1]}"
-        return ", ".join(texts[:-1]) or "no values"
 
 
 def number(value: Any) -> str:

@@ -74,10 +74,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 def in_turns(
     samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
 ) -> dict[str, list[float]]:
-    """Call functions that take samples in turns, each turn in another order, and return the samples by name.
-
-    It stops after a time in seconds, with a minimum and a maximum number of turns.
-    """
+    """Call functions that take samples in turns, each in another order, for some seconds or turns."""
     names = list(samples)
     taken: dict[str, list[float]] = {name: [] for name in names}
     end = time.perf_counter() + seconds
@@ -219,11 +216,7 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
 
 @contextmanager
 def light(path: Path) -> Iterator[Onnx]:
-    """Yield a model whose weights are in a file that all sessions map, so that none holds a copy.
-
-    Its functions are inlined. Each Pow and PRelu has a name of its own, because a profile lists nodes by name. A
-    ModelError says that the model is broken.
-    """
+    """Yield a model without functions whose sessions map the weights, each Pow and PRelu with a name of its own."""
     model = parse(path).check()
     check_clauses(model)
     release()

@@ -21,7 +21,7 @@ from halfulp.models.files import format_of, write_npz
 from halfulp.models.graph import Array, listed
 from halfulp.models.run.report import NodeRun, RunReport, show
 from halfulp.operators import thread_count
-from halfulp.options import AuditOptions, ConvertOptions, takes
+from halfulp.options import ConvertOptions, takes
 from halfulp.types import type_name
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _In = Annotated[Path, Argument(metavar="IN", help="An ONNX file.")]
 # --- audit ----------------------------------------------------------------------------------------
 
 
-@takes(AuditOptions, Option)
 def audit(
     model: Annotated[
         Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them.")
@@ -58,6 +57,12 @@ def audit(
     ] = None,
     inputs: shared.Inputs = None,
     *,
+    samples: Annotated[
+        int,
+        Option(
+            rich_help_panel="Data", metavar="N", min=0, help="Make up N sets of inputs if there is no data."
+        ),
+    ] = 0,
     blocklist: Annotated[
         str | None,
         shared.OUTPUT(
@@ -71,7 +76,6 @@ def audit(
     json: shared.Json = None,
     force: shared.Force = False,
     fail_on: shared.FailOn = "support",
-    **options: Unpack[AuditOptions],
 ) -> None:
     """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
 
@@ -86,7 +90,7 @@ def audit(
     shared.check_writable(
         json, html, read=[model, *shared.files_of(inputs), *map(Path, targets or [])], force=force
     )
-    if blocklist is not None and not (inputs or options["samples"]):
+    if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         expected = f"--input NAME=FILE, or made-up data: {way_out}"
         raise HalfulpError("--blocklist is about data", expected=expected)
@@ -95,12 +99,14 @@ def audit(
     if inputs and model.is_dir():
         raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
     files, dims = shared.parted(inputs)
-    if dims and not options["samples"]:
+    if dims and not samples:
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = shared.samples(shared.declared_inputs(model), files) if files else None
     with shared.working() as progress:
-        report = audit_model(model, targets or None, inputs=arrays, dims=dims, progress=progress, **options)
+        report = audit_model(
+            model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=progress
+        )
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
@@ -297,7 +303,11 @@ def run(
     outputs, report = result.outputs, result.report
     assert report is not None
     if output is not None:
-        write_npz(output, _flat(outputs))
+        flat = dict[str, Any]()  # where a sequence becomes name.0, name.1 and so on
+        for name, value in outputs.items():
+            is_list = isinstance(value, list)
+            flat |= {f"{name}.{i}": each for i, each in enumerate(value)} if is_list else {name: value}
+        write_npz(output, {name: value for name, value in flat.items() if isinstance(value, np.ndarray)})
     to = shared.console()
     shared.say(to, *filter(None, (result.engine, result.made_up)))
     headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
@@ -317,15 +327,6 @@ def run(
         shared.say(to, "-i NAME=FILE gives it other inputs")
     if output is not None:
         shared.say(to, f"written to {output}")
-
-
-def _flat(outputs: dict[str, object]) -> dict[str, Array]:
-    """Return the outputs as arrays. A sequence becomes name.0, name.1 and so on."""
-    flat: dict[str, Array] = {}
-    for name, value in outputs.items():
-        items = {f"{name}.{i}": v for i, v in enumerate(value)} if isinstance(value, list) else {name: value}
-        flat.update({key: item for key, item in items.items() if isinstance(item, np.ndarray)})
-    return flat
 
 
 def _run_nodes(report: RunReport) -> list[list[str]]:

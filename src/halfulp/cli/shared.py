@@ -134,7 +134,7 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
             raise HalfulpError(message, expected=", ".join(map(repr, declared)))
         return entries
     if not equals and len(required := needed(model)) == 1:
-        return {required[0].name: _read(Path(argument), required[0])}
+        name, file = required[0].name, argument
     if not (name and file):
         raise HalfulpError("an input must be NAME=FILE, FILE.npz or DIM=N", got=argument)
     if name not in declared:
@@ -143,10 +143,8 @@ def _entries(argument: str, model: Model, declared: Mapping[str, Value]) -> dict
 
 
 def _rounded(array: Array, declared: Value) -> Array:
-    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and warn of that.
-
-    The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
-    """
+    """Return numbers in float32 or float64 in the shorter type of floats that an input has, and warn of that."""
+    # The data of a network are those from before its conversion, and NumPy's files have no bfloat16.
     dtype = _dtype(declared)
     is_shorter = declared.type in FLOATS and dtype is not None and dtype.itemsize < 4
     if dtype is None or not is_shorter or array.dtype.name not in ("float32", "float64"):
@@ -248,10 +246,7 @@ def is_stdout(path: Path | None) -> bool:
 def check_writable(
     *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool = False
 ) -> None:
-    """Refuse outputs that cannot be written, before long work instead of after it.
-
-    Standard output takes text only. An output replaces a file that the verb reads only with ``force``.
-    """
+    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read."""
     seen = set[Path]()
     sources = [] if force else [source for source in filter(None, read) if source.exists()]
     for path in filter(None, paths):
@@ -319,10 +314,7 @@ def say(to: Console, *lines: str) -> None:
 def print_rows(
     to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
 ) -> None:
-    """Print a table; the columns of ``numbers`` are right-aligned.
-
-    If its cells do not fit, print a heading and lines for each row, so that none is cut.
-    """
+    """Print a table; columns of ``numbers`` are right-aligned. If it is too wide, print lines for each row."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:
         table.add_column(header, justify="right" if header in numbers else "left")

@@ -12,7 +12,7 @@ from onnx import ModelProto
 from halfulp.conversion import spellings
 from halfulp.conversion.editor import Change
 from halfulp.conversion.float32 import FLOAT32, compare_with_float32, has_halves
-from halfulp.conversion.network import Network, compare_network, dropped_metadata, to_network
+from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.passes import Pass, check_result, lower, run_passes, save_onnx
 from halfulp.conversion.rules import rewrite
@@ -39,12 +39,14 @@ class Conversion(Printed):
             also the parts of the model that could not be carried over.
         verification: the result of running both models, if it was asked for.
         folder: where the external data of an ONNX model lies.
+        untouched: the bytes of the file, if nothing was changed and they are saved as they are.
     """
 
     model: ModelProto | Network
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = None
+    untouched: bytes | None = None
     _noun: ClassVar[str] = "change"
 
     @property
@@ -72,7 +74,7 @@ class Conversion(Printed):
         if isinstance(self.model, Network):
             self.model.save(Path(path))
         else:
-            save_onnx(Onnx(self.model, folder=self.folder), Path(path))
+            save_onnx(Onnx(self.model, folder=self.folder), Path(path), self.untouched)
 
 
 @takes(ConvertOptions)
@@ -156,7 +158,6 @@ def convert(
         changes += run_passes(new, *((each, asked[name]) for name in asked for each in PASSES[name]))
         changes += check_result(new, before, asked.get("opset"))
     else:
-        changes += dropped_metadata(new)
         network, more = to_network(new)
         changes += more
     conversion = Conversion(network or new.proto, tuple(changes), None, None if network else before.folder)

@@ -24,7 +24,7 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
-from halfulp.types import TYPES, Dim
+from halfulp.types import FLOATS, TYPES, Dim
 
 WRAPS = "wraps around, where the power saturates"
 """How products of integers differ from a power with a floating-point exponent."""
@@ -157,14 +157,10 @@ class Editor:
             self.scope.types[name] = Value(name, like.type, like.shape)
         return name
 
-    def constant(self, array: Array, suffix: str) -> str:
-        """Return the name of a new constant."""
-        return self.constant_tensor(onnx.numpy_helper.from_array(array), suffix)
-
-    def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
-        """Add a constant that is a tensor already, and return its name."""
+    def constant(self, value: Array | TensorProto, suffix: str, *, name: str | None = None) -> str:
+        """Add a constant, and return its name, which is a new one if none is given."""
         name = name or self.new_name(suffix)
-        held = deepcopy(tensor)
+        held = deepcopy(value) if isinstance(value, TensorProto) else onnx.numpy_helper.from_array(value)
         held.name = name
         if isinstance(self.owner, GraphProto):
             # An initializer, because Constant nodes hold only floats before opset 9.
@@ -176,15 +172,13 @@ class Editor:
 
     def type_of(self, name: str) -> str:
         """Return the type of a value; raises NoExactForm where it is not known."""
-        kind = self.value(name).type
-        if kind is None:
+        if (kind := self.value(name).type) is None:
             raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
 
     def shape_of(self, name: str, why: str) -> tuple[Dim, ...]:
         """Return the shape of a value; raises NoExactForm with a reason where it is not known."""
-        shape = self.value(name).shape
-        if shape is None:
+        if (shape := self.value(name).shape) is None:
             raise NoExactForm(why)
         return shape
 
@@ -192,10 +186,8 @@ class Editor:
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
         """Return a value cast to an element type."""
-        value = self.value(name)
-        number = enum_of(to)
-        target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
-        return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
+        target: Any = TensorProto.DataType.Name(enum_of(to)) if self.opset < 6 else enum_of(to)
+        return self.add("Cast", [name], replace(self.value(name), type=to), output=output, to=target)
 
     def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
@@ -208,34 +200,30 @@ class Editor:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
         rest = iter(shape := self.shape_of(name, ""))
         wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
-        return self.reshape(name, wanted, "Unsqueeze", axes) if axes else name
+        return self.reshape(name, wanted, axes) if axes else name
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
         kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
-        return self.reshape(name, kept, "Squeeze", axes, output) if axes or output else name
+        return self.reshape(name, kept, axes, output) if axes or output else name
 
     def reshape(
-        self,
-        name: str,
-        shape: Sequence[Dim],
-        op_type: str = "Reshape",
-        axes: Sequence[int] = (),
-        output: str | None = None,
+        self, name: str, shape: Sequence[Dim], axes: Sequence[int] | None = None, output: str | None = None
     ) -> str:
-        """Return a value in another shape, which a node gives; a constant is stored in that shape instead."""
-        tensor = self.tensor(name) if output is None else None
-        if tensor is not None:
+        """Return a value in another shape, where its axes change only those; a constant is stored so instead."""
+        if output is None and (tensor := self.tensor(name)) is not None:
             held = deepcopy(tensor)
             held.dims[:] = shape
-            return self.constant_tensor(held, "reshaped")
-        value = Value("", self.value(name).type, tuple(shape))
-        said, since, numbers = ("shape", 5, shape) if op_type == "Reshape" else ("axes", 13, axes)
-        if self.opset < since:
-            attributes: dict[str, Any] = {said: list(numbers)}
-            return self.add(op_type, [name], value, output=output, **attributes)
-        numbers_at = self.constant(np.array(numbers, np.int64), said)
-        return self.add(op_type, [name, numbers_at], value, output=output)
+            return self.constant(held, "reshaped")
+        value = self.value(name)
+        op_type, said, since, numbers = "Reshape", "shape", 5, shape
+        if axes is not None:
+            op_type = "Unsqueeze" if len(shape) > len(value.shape or ()) else "Squeeze"
+            said, since, numbers = "axes", 13, axes
+        is_input = self.opset >= since
+        inputs = [name, self.constant(np.array(numbers, np.int64), said)] if is_input else [name]
+        attributes: dict[str, Any] = {} if is_input else {said: list(numbers)}
+        return self.add(op_type, inputs, Value("", value.type, tuple(shape)), output=output, **attributes)
 
 
 def view_of(scope: Scope) -> Editor:
@@ -270,18 +258,14 @@ def remade(
 _MOST_COPIES = 256  # limit on the repetitions of a value along a dim, all of them inputs of one Concat
 
 # The most bits that a value of a type has. A type with at least as many holds each of these values.
-# fmt: off
-SIGNIFICANT = {
-    "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
-    "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
-}
-# fmt: on
+SIGNIFICANT = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32}
+SIGNIFICANT |= {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 # --- shapes ---------------------------------------------------------------------------------------
 
 
-def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
+def from_legacy(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
     if len(node.input) < 2:
         raise NoExactForm(f"{node.op_type} takes 2 inputs")
@@ -298,12 +282,10 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
         return y_name
     why = f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known"
     rank, own = (len(edit.shape_of(name, why)) for name in node.input)
-    trailing = rank - axis % rank - own
-    # The count is negative: by the rule of axis, Y can then only have one element.
-    return edit.unsqueeze(y_name, range(own, own + max(trailing, 0)))
+    return edit.unsqueeze(y_name, range(own, rank - axis % rank))
 
 
-def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
+def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
     """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and the attributes for it."""
     x, y = edit.value(x_name), edit.value(y_name)
     if x.shape is not None and x.shape == y.shape and None not in x.shape:
@@ -345,18 +327,16 @@ def _is_open(dims: tuple[Dim, Dim]) -> bool:
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
     """Return a value repeated along a dim that is 1."""
-    value = edit.value(name)
-    assert value.shape is not None
+    shape, array = edit.shape_of(name, ""), edit.array(name)
     if not isinstance(times, int):
         raise NoExactForm(f"{which} would have to be repeated {times or '?'} times, not known until it runs")
     if times > _MOST_COPIES or not times:
         raise NoExactForm(f"opset 6 can't broadcast {which} here, and it would be repeated {times} times")
-    shape = (*value.shape[:axis], times, *value.shape[axis + 1 :])
-    array = edit.array(name)
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")
-    return edit.add("Concat", [name] * times, replace(value, shape=shape), axis=axis)
+    result = replace(edit.value(name), shape=(*shape[:axis], times, *shape[axis + 1 :]))
+    return edit.add("Concat", [name] * times, result, axis=axis)
 
 
 def is_one(value: Value) -> bool:
@@ -367,14 +347,9 @@ def is_one(value: Value) -> bool:
 # --- types ----------------------------------------------------------------------------------------
 
 
-def is_float(kind: str) -> bool:
-    """Tell whether a type is a floating-point type."""
-    return TYPES[kind].kind == "float"
-
-
 def holds(kind: str, other: str) -> bool:
     """Tell whether a type holds every value of another one."""
-    if is_float(kind) and kind != other:
+    if kind in FLOATS and kind != other:
         # bfloat16 has the range of float32, and so more than float16.
         has_range = other != "bfloat16" or kind in ("float32", "float64")
         return has_range and SIGNIFICANT.get(other, 64) <= SIGNIFICANT.get(kind, 0)
@@ -423,13 +398,7 @@ class Terms(NamedTuple):
 
 
 def settle(
-    node: NodeProto,
-    kinds: Iterable[str],
-    edit: Editor,
-    why: str = "",
-    *,
-    x: str = "",
-    may_round: bool = False,
+    node: NodeProto, kinds: Iterable[str], edit: Editor, why: str = "", x: str = "", may_round: bool = False
 ) -> bool:
     """Give a node's second operand the first type that holds it exactly, else the widest if it may be rounded.
 
@@ -446,8 +415,8 @@ def settle(
     kind = next(filter(is_held, kinds), "")
     differs = None
     if not kind and may_round:
-        kind = max(kinds, key=lambda each: (is_float(each), SIGNIFICANT.get(each, 64)))
-        said = "is rounded" if any(map(is_float, (kind, own))) else "wraps around"
+        kind = max(kinds, key=lambda each: (each in FLOATS, SIGNIFICANT.get(each, 64)))
+        said = "is rounded" if {kind, own} & {*FLOATS} else "wraps around"
         differs = f"{'an' if noun == 'exponent' else 'a'} {noun} that {kind} does not hold {said}"
     if kind:
         exactly = ", exactly" if differs is None else ""

@@ -7,7 +7,6 @@ put in float32, from the square to the root, or to the division by it, that brin
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import chain, starmap
 from typing import Any
 
@@ -26,7 +25,7 @@ from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
-from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, plain_domain, subgraphs
+from halfulp.models.onnx.walk import Owner, every_node, graphs, opsets_of, owners_of, plain_domain, subgraphs
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, vacuous
 
@@ -49,7 +48,7 @@ def _in_float32(walk: Walk, what: str) -> str | None:
     """Make nodes compute in float32: norms from their squares to their roots, each Pow, all nodes, or those named."""
     names, before = _names(what, walk), len(walk.changes)
     walk.changes += zero_epsilons(walk) if what == "norms" else ()
-    for owner, opset in walk.owners:
+    for owner, opset in owners_of(walk.proto):
         scopes = [*walk.scopes(owner)]
         region = {name for scope in scopes for name in _wanted(scope, what, names)}
         for scope in scopes:
@@ -59,10 +58,8 @@ def _in_float32(walk: Walk, what: str) -> str | None:
                     walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
     nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
-    by_itself = (
-        ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-    )
-    return None if len(walk.changes) > before else nothing + by_itself * (what == "norms")
+    why = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    return None if len(walk.changes) > before else nothing + why * (what == "norms")
 
 
 FLOAT32 = (_inlined, _in_float32)
@@ -106,10 +103,8 @@ def zero_epsilons(model: Onnx) -> Iterator[Change]:
 def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     """Yield the first output of each node of a graph that is wanted, and of each cast behind one of them."""
     nodes = scope.owner.node
-    named = partial(_is_named, scope, what, names)
-    wanted = (
-        [*chain(*norms(scope))] if what == "norms" else [node for _, node in filter(named, enumerate(nodes))]
-    )
+    named = (node for number, node in enumerate(nodes) if _is_named(scope, what, names, number, node))
+    wanted = [*(chain(*norms(scope)) if what == "norms" else named)]
     made = {name for node in wanted for name in node.output}
     for node in nodes:
         if node.op_type == "Cast" and not made.isdisjoint(node.input):
@@ -118,13 +113,12 @@ def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     yield from (name for node in wanted for name in node.output[:1])
 
 
-def _is_named(scope: Scope, what: str, names: set[str], numbered: tuple[int, NodeProto]) -> bool:
+def _is_named(scope: Scope, what: str, names: set[str], number: int, node: NodeProto) -> bool:
     """Tell whether a node is among all, each Pow or those with names. Nodes in bodies are looked at by themselves."""
-    _, node = numbered
     if what == "pow":
         return node.op_type == "Pow"
     if what != "all":
-        return not subgraphs(node) and not names.isdisjoint(_spellings(*numbered))
+        return not subgraphs(node) and not names.isdisjoint(_spellings(number, node))
     kinds = {scope.value(name).kind for name in (*node.input, *node.output)}
     is_of_tensors = kinds <= {"tensor", "undeclared"}  # a sequence keeps its elements
     return is_of_tensors and node.op_type != "Constant" and not subgraphs(node)
@@ -367,9 +361,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
             with np.errstate(over="ignore"):
                 lost = np.isfinite(right.astype(now.dtype)) > finite(now)
             spoiled = int(lost.sum() + np.isnan(right).sum())
-            (was, first), (away, last) = (
-                distance(right, each[name].astype(right.dtype)) for each in (old, new)
-            )
+            was, first = distance(right, old[name].astype(right.dtype))
+            away, last = distance(right, now.astype(right.dtype))
             unit = float(ml_dtypes.finfo(now.dtype).eps)  # type: ignore[no-untyped-call]
             line = f"{line}: {first} before, {last} now"
             if spoiled:
@@ -380,11 +373,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
             is_new = difference(right, old[name]) is None
             (differences if is_new else notes).append(f"{line}: {unlike}")
     if is_fused:
-        by = (
-            "in ONNX Runtime it computes in float32"
-            if engine == "onnxruntime"
-            else "ONNX Runtime did not run it"
-        )
+        by = "in ONNX Runtime it computes in float32"
+        by = by if engine == "onnxruntime" else "ONNX Runtime did not run it"
         notes.append(f"a fused norm rounds in other places than the nodes that it was; {by}")
     elements = sum(np.size(value) for value in exact.values())
     failure = nothing_told(exact, vacuous(exact))

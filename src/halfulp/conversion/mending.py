@@ -7,6 +7,7 @@ choices. A rule that could change a value says so in its line.
 import shlex
 from collections.abc import Mapping
 from copy import deepcopy
+from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto
@@ -16,11 +17,10 @@ from halfulp.conversion.editor import (
     NoExactForm,
     Terms,
     exactly_as,
+    from_legacy,
     holds,
-    is_float,
-    legacy_form,
-    legacy_operand,
     settle,
+    to_legacy,
 )
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
@@ -30,7 +30,7 @@ from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY
-from halfulp.types import TYPES, Dim, Shape, format_shape
+from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
@@ -69,7 +69,7 @@ class Mender:
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
-        self.found |= self.of_node.keys() & {node.name, edit.label}
+        self.found |= self.of_node.keys() & {*_names(node, edit)}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
@@ -77,7 +77,7 @@ class Mender:
         if broken is not None and whole:
             _attributes(new, row, edit)
             row, back = self._types(new, row, edit)
-            if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
+            if row.broadcasting.name == "legacy axis":
                 _legacy_broadcast(new, row, edit)
         if node.op_type == "PRelu" and whole:
             given = next((a.i for a in node.attribute if a.name == "axis"), None)
@@ -89,8 +89,6 @@ class Mender:
             self.opset = max(self.opset, int(row.version))
         return edit.keep(new) if back is None else edit.keep_cast(new, edit.type_of(new.input[0]), back)
 
-    # --- types ------------------------------------------------------------------------------------
-
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = map(edit.type_of, node.input)
@@ -98,9 +96,8 @@ class Mender:
         one_type = not terms.others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
-            edit.note(
-                f"the {'exponent' if node.op_type == 'Pow' else 'slope'} is cast from bool to {y}, exactly"
-            )
+            noun = "exponent" if node.op_type == "Pow" else "slope"
+            edit.note(f"the {noun} is cast from bool to {y}, exactly")
             node.input[1] = edit.cast(node.input[1], y)
         if terms.takes(x, y):
             return row, None
@@ -120,7 +117,7 @@ class Mender:
             return newer, None
         if x not in terms.bases:
             return row, _widen(node, terms, x, y, edit)
-        if one_type and not is_float(x) and is_float(y):
+        if one_type and x not in FLOATS and y in FLOATS:
             said = f"the slope is one of {y}, and {x}, the type of X and of the result, does not hold it"
             raise NoExactForm(f"{said}; a Cast of X to {y} before the node gives a result in {y}")
         settle(node, wanted, edit, x=x, may_round=True)
@@ -132,14 +129,11 @@ class Mender:
             row = in_force("onnx", node.op_type, opset)
             if Terms.of(row).takes(x, y):
                 types = x if x == y else f"{x} with {y}"
+                first = f"the first in which {node.op_type} takes {types}"
                 why = "its exponent is an input with a default; " * edit.scope.is_default(node.input[1])
-                edit.note(
-                    f"{why}stays unchanged in opset {opset}, the first in which {node.op_type} takes {types}"
-                )
+                edit.note(f"{why}stays unchanged in opset {opset}, {first}")
                 return row
         return None
-
-    # --- slopes -----------------------------------------------------------------------------------
 
     def _axis(self, node: NodeProto, row: OpVersion, given: int | None, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
@@ -148,9 +142,9 @@ class Mender:
         """
         (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
         name, rank = node.name or edit.label, len(x.shape or ())
-        asked = self.of_node.get(node.name, self.of_node.get(edit.label, self.slopes))
+        asked = next((self.of_node[key] for key in _names(node, edit) if key in self.of_node), self.slopes)
         asked = given if asked is None and given in range(-rank, rank) else asked
-        if not _fits(node, row, edit):
+        if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
             return None
@@ -227,9 +221,6 @@ def _in_place(edit: Editor, name: str, shape: Dims) -> str:
     return name
 
 
-# --- attributes -----------------------------------------------------------------------------------
-
-
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     """Convert attributes that a newer version lacks to its form."""
     known = {attribute.name for attribute in row.attributes}
@@ -242,11 +233,10 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
     elif legacy:  # Y goes where axis puts it by the rules before opset 7
         y = node.input[1]
         try:
-            y = legacy_operand(node, {**legacy, "broadcast": 1}, edit)
-        except NoExactForm:
-            raise
-        except HalfulpError:  # its shape may be right by NumPy's rules
-            pass
+            y = from_legacy(node, {**legacy, "broadcast": 1}, edit)
+        except HalfulpError as error:  # its shape may be right by NumPy's rules
+            if isinstance(error, NoExactForm):
+                raise
         if y == node.input[1]:
             edit.note(f"{named} is dropped: opset 7 removed it")
         else:
@@ -262,40 +252,26 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         node.attribute.remove(attribute)
 
 
-# --- types ----------------------------------------------------------------------------------------
-
-
 def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     """Cast X to a type that the version takes; return the type that the result is cast back to."""
     bases, others = terms
     differs = None
-    wraps = [kind for kind in bases if not is_float(kind) and holds(kind, x)]
-    if wraps and not is_float(y):
+    wraps = [kind for kind in bases if kind not in FLOATS and holds(kind, x)]
+    if wraps and y not in FLOATS:
         wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # low bits as in X's type
-    elif is_float(x):
+    elif x in FLOATS:
         wide = next((kind for kind in ("float32", "float64") if kind in bases and holds(kind, x)), "float32")
         differs = "the result is rounded twice" if holds(wide, x) else f"the result is one of {wide}"
     else:
         wide = "float64" if "float64" in bases else "float32"
         differs = f"a result that {x} does not hold saturates or depends on the runtime"
-    edit.note(
-        f"X is cast from {x} to {wide}, and the result back: {node.op_type} takes no {x} in opset {edit.opset}",
-        differs,
-    )
+    lacks = f"{node.op_type} takes no {x} in opset {edit.opset}"
+    edit.note(f"X is cast from {x} to {wide}, and the result back: {lacks}", differs)
     node.input[0] = edit.cast(node.input[0], wide)
     if y not in (others := others or (wide,)) or (y == x and holds(wide, y)):
         kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
     return x
-
-
-# --- shapes ---------------------------------------------------------------------------------------
-
-
-def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
-    """Whether the shapes of the operands go together in a version."""
-    x, y = (edit.value(name).shape for name in node.input)
-    return row.broadcasting.fits(x, y, attributes_of(node))
 
 
 def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
@@ -315,10 +291,9 @@ def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) ->
     if not fits and dims[:1] != (size,):
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
     certain = [axis for axis in fits if dims[axis] == size]
-    options = [f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0]]
+    choice = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits or [0])
     if not fits:
-        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {options[0]} takes it")
-    choice = " or ".join(options)
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice} takes it")
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {choice} takes one")
 
 
@@ -341,35 +316,36 @@ def _may_be(size: int, dim: Dim) -> bool:
 
 
 def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
-    """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes differ."""
+    """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes do not fit."""
     x, y = (edit.value(name) for name in node.input)
+    if x.shape is None or y.shape is None or row.broadcasting.fits(x.shape, y.shape, attributes_of(node)):
+        return
     given = {a.name: a.i for a in node.attribute}
-    tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
-    assert x.shape is not None is not y.shape  # since they do not fit
-    if "axis" not in given:
+    attributes: dict[str, Any] = {**given, "broadcast": 1}  # aligned at the last dims, as everywhere else
+    fits, axes = row.broadcasting.fits(x.shape, y.shape, attributes), list[int]()
+    if not fits and "axis" not in given:
         starts = range(len(x.shape) - len(y.shape) + 1)
-        fits = (axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape)
-        tried += [{**tried[0], "axis": axis} for axis in fits]
-    fitting = [attributes for attributes in tried if row.broadcasting.fits(x.shape, y.shape, attributes)]
-    if fitting and "axis" not in fitting[0]:
-        fitting = fitting[:1]  # aligned at the last dims, as everywhere else
-    if len(fitting) > 1:
-        axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
-        raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
-    if fitting:
-        attributes = fitting[0]
+        axes = [axis for axis in starts if x.shape[axis : axis + len(y.shape)] == y.shape]
+    if len(axes) > 1:
+        places = " or ".join(f"axis={axis}" for axis in axes)
+        raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {places}, and nothing says which is meant")
+    if fits or axes:
+        if axes:
+            attributes["axis"] = axes[0]
         added = " and ".join(f"{name}={attributes[name]}" for name in attributes if name not in given)
         edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
     elif not NUMPY.fits(x.shape, y.shape):
         return
     else:
-        node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
+        node.input[0], node.input[1], attributes = to_legacy(node.input[0], node.input[1], edit)
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
 
 
-# --- shared helpers -------------------------------------------------------------------------------
+def _names(node: NodeProto, edit: Editor) -> tuple[str, str, str]:
+    """Return a node's name, and how messages name it, with its operator and without."""
+    return node.name, edit.label, edit.label.partition(" (")[0]
 
 
 def _text(shape: Shape) -> str:

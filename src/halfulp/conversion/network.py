@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Change, Editor, is_float, remade
+from halfulp.conversion.editor import Change, Editor, remade
 from halfulp.conversion.opset import inline
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.rules import apply_first
@@ -37,9 +37,10 @@ from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import declaration, external_data, link
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, plain_domain, subgraphs
 from halfulp.models.run.report import vacuous
+from halfulp.types import FLOATS
 
 
-@dataclass(frozen=True)
+@dataclass
 class Network:
     """A network in OpenVINO's form.
 
@@ -49,7 +50,7 @@ class Network:
     """
 
     file: str
-    model: Any = field(repr=False)
+    model: Any = field(default=None, repr=False)
 
     def save(self, path: Path) -> None:
         """Write the .xml and the .bin beside it, both or none."""
@@ -72,7 +73,7 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
             it keeps, or has another meaning after its reader.
     """
     openvino()
-    changes = inline(model)
+    changes = _dropped(model) + inline(model)
     passes = (*TARGET, lambda walk, _: walk.rewrite_all(is_ours, _as_layers))
     changes += run_passes(Walk(model), *((each, "openvino") for each in passes))
     _declare(model)
@@ -87,7 +88,7 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
     return network, changes
 
 
-def dropped_metadata(source: Onnx) -> list[Change]:
+def _dropped(source: Onnx) -> list[Change]:
     """Return a line for each part of a model that is lost in OpenVINO's IR."""
     model = source.proto
     fields = ("producer_name", "domain", "model_version", "doc_string")
@@ -106,7 +107,7 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     A PRelu of integers becomes its function body.
     """
     kind = edit.type_of(node.input[0])
-    if node.op_type == "PRelu" and not is_float(kind):
+    if node.op_type == "PRelu" and kind not in FLOATS:
         apply_first(EXPAND_PRELU, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
     inputs = []
@@ -141,27 +142,23 @@ def as_read(model: Onnx) -> Network:
 
 
 def _read(model: Onnx) -> Network:
-    core, proto, file = openvino().Core(), model.proto, model.file
+    core, proto, network = openvino().Core(), model.proto, Network(model.file)
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
 
-    locations = set(external_data(proto))
     try:
-        if not locations:
-            return Network(file, core.read_model(proto.SerializeToString()))
-        weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
-        with ExitStack() as on_failure:
-            on_failure.callback(shutil.rmtree, weights)
+        source: Any = proto.SerializeToString()
+        if locations := set(external_data(proto)):
+            weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
+            # OpenVINO reads them as late as it can.
+            weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
             for location in locations:
                 link(inside(model.folder, location, "external data").resolve(), weights / location)
-            path = weights / "model.onnx"
-            path.write_bytes(proto.SerializeToString())
-            network = Network(file, core.read_model(path))
-            on_failure.pop_all()
-        # OpenVINO reads them as late as it can.
-        weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
-        return network
+            (weights / "model.onnx").write_bytes(source)
+            source = weights / "model.onnx"
+        network.model = core.read_model(source)
     except (RuntimeError, ValueError) as error:  # of no class of its own
-        raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+        raise UnsupportedError(f"{model.file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+    return network
 
 
 def _outputs(model: Any) -> Iterator[Any]:
@@ -283,9 +280,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
     told_by = (right for name, right in expected.items() if name not in reasons)
     elements = sum(right.size for right in told_by if isinstance(right, np.ndarray))
     failure = nothing_told(expected, reasons) if not differences else ""
-    return Verification(
-        1, elements, tuple(differences), "openvino", told, failure, tuple(notes), vacuous=reasons
-    )
+    return Verification(1, elements, tuple(differences), "openvino", told, failure, tuple(notes), reasons)
 
 
 def _runner(

@@ -11,7 +11,6 @@ is the operator's function body in the onnx package.
 
 import math
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -41,6 +40,7 @@ from halfulp.models.onnx.walk import (
     default_opset,
     every_node,
     identity,
+    owners_of,
     plain_domain,
     subgraphs,
 )
@@ -56,42 +56,39 @@ def to_opset(walk: Walk, opset: int) -> None:
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(walk)
-    for owner, own in walk.owners:
+    for owner, own in owners_of(walk.proto):
         for version, nodes in late_nodes(owner, own).items():
             if version > opset:
                 _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
-    refuse(
-        walk, f"opset {opset}", f"; every node reaches --opset {reached}" if opset < reached < before else ""
-    )
+    hint = f"; every node reaches --opset {reached}" if opset < reached < before else ""
+    refuse(walk, f"opset {opset}", hint)
 
 
 def expand_operators(walk: Walk, named: str) -> None:
-    """Write the nodes of operators, named with commas between them, in other operators.
+    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package.
 
-    A node goes to the opset in which the onnx package has a function body of its operator, and the nodes of the body
-    back to the model's.
+    A node goes to the opset in which there is one, and the nodes of the body back to the model's.
     """
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
-        versions = bodies().get(name)
-        if versions is None:
+        if name not in bodies():
             reason = "can't be written in other operators"
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
-        for owner, opset in walk.owners:
+        for owner, opset in owners_of(walk.proto):
             keys = ((node, identity(node)) for node in every_node(owner))
             nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
-            version = versions[max(bisect_right(versions, opset) - 1, 0)]
-            _expand(walk, owner, opset, name, version, nodes)
+            _expand(walk, owner, opset, name, nodes)
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
 
-def _expand(walk: Walk, owner: Owner, opset: int, name: str, version: int, nodes: list[NodeProto]) -> None:
-    """Write nodes of an operator as its function body in a version."""
+def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodeProto]) -> None:
+    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest."""
+    version = max((v for v in bodies()[name] if v <= opset), default=bodies()[name][0])
     for node in nodes:
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
     wanted = _among(walk, nodes)
@@ -122,9 +119,8 @@ def late_nodes(owner: Owner, opset: int) -> dict[int, list[NodeProto]]:
 
 def _among(walk: Walk, nodes: list[NodeProto]) -> Wanted:
     """Return whether a node is one of these, or one that is made from now on."""
-    names = {name for node in nodes for name in node.output if name}
-    before = set(walk.made)
-    return lambda node: not (names | walk.made - before).isdisjoint(node.output)
+    names, before = {name for node in nodes for name in node.output if name}, set(walk.made)
+    return lambda node: any(n in names or (n in walk.made and n not in before) for n in node.output)
 
 
 def _through(walk: Walk, owner: Owner, before: int, after: int, wanted: Wanted | None = None) -> None:
@@ -176,7 +172,7 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             del edit.nodes[made:]
             if node.op_type != "Constant":
                 edit.note("is a constant, and is stored as one")
-            edit.constant_tensor(held, "", name=node.output[0])
+            edit.constant(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
             known = _defaults(new.op_type, there)
             for lost in (attribute.name for attribute in new.attribute if attribute.name not in known):
@@ -186,12 +182,11 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
         own = STEPS.get((node.op_type, here, there))
         if own is None and stays(node, here, edit):
             return None
-        for attribute in node.attribute:
-            if attribute.ref_attr_name:
-                raise NoExactForm(
-                    f"its attribute {attribute.name} is that of a function, and may differ from call to call;"
-                    " onnx.inliner.inline_local_functions puts the functions into the graph"
-                )
+        for name in (attribute.name for attribute in node.attribute if attribute.ref_attr_name):
+            raise NoExactForm(
+                f"its attribute {name} is that of a function, and may differ from call to call;"
+                " onnx.inliner.inline_local_functions puts the functions into the graph"
+            )
         made = len(edit.nodes)
         try:
             if own is None:
@@ -206,18 +201,15 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    def is_wanted(node: NodeProto) -> bool:
-        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
-
-    walk.rewrite(owner, there, is_wanted, rewrite)
+    walk.rewrite(
+        owner, there, lambda n: changes(n.op_type, here, there) and (wanted is None or wanted(n)), rewrite
+    )
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
     """Return a node whose axes count from the first dim: before opset 11 few operators count from the last one."""
-    shape, attributes = edit.value([*node.input, ""][0]).shape, attributes_of(node)
-    axes = {
-        name: attributes[name] for name in ("axis", "axes") if np.any(np.less(attributes.get(name, 0), 0))
-    }
+    shape, given = edit.value([*node.input, ""][0]).shape, attributes_of(node)
+    axes = {name: given[name] for name in ("axis", "axes") if np.any(np.less(given.get(name, 0), 0))}
     if not (shape and axes):
         return node
     rank = len(shape) + (np.size(axes["axes"]) if node.op_type == "Unsqueeze" else 0)
@@ -280,10 +272,11 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
-    optional = _OPTIONAL.get((node.op_type, opset), 0)
+    op_type, to = node.op_type, edit.opset
+    optional = _OPTIONAL.get((op_type, opset), 0)
     if optional and not any(node.input[optional:]):
         node = remade(node, node.input[:optional])
-    elif not says_the_same(node.op_type, opset, edit.opset):
+    elif (op_type, max(opset, to)) not in _REWORDED and _specified(op_type, opset) != _specified(op_type, to):
         return False
     if edit.opset < opset:
         check_types(node, edit)
@@ -296,11 +289,6 @@ def changes(op_type: str, opset: int, to: int) -> bool:
     """Tell whether an operator has another version in the next opset. A runtime's own operator has none."""
     old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
     return old is not None and (new is None or old.since_version != new.since_version)
-
-
-def says_the_same(op_type: str, opset: int, to: int) -> bool:
-    """Tell whether the specifications of an operator in two opsets mean the same."""
-    return (op_type, max(opset, to)) in _REWORDED or _specified(op_type, opset) == _specified(op_type, to)
 
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
@@ -316,10 +304,10 @@ def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
 def check_values(node: NodeProto, opset: int, to: int) -> None:
     """Raise NoExactForm where an attribute has a value that the document of an older opset does not name."""
     for attribute in node.attribute if to < opset else ():
-        newer, older = (schema_in_force("", node.op_type, version) for version in (opset, to))
         value, name = attribute.s.decode(errors="replace"), attribute.name
-        known = (each.attributes for each in (newer, older) if each and name in each.attributes)
-        if [value in attributes[name].description for attributes in known] == [True, False]:
+        schemas = (schema_in_force("", node.op_type, version) for version in (opset, to))
+        texts = [each.attributes[name].description for each in schemas if each and name in each.attributes]
+        if [value in text for text in texts] == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -364,13 +352,9 @@ def check_types(node: NodeProto, edit: Editor) -> None:
 def _why_not_taken(
     op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
 ) -> str | None:
-    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first one.
-
-    The result is None if it takes them.
-    """
+    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
-    assert here is not None
-    assert newer is not None
+    assert here is not None is not newer
     equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for place, given in enumerate(types):
         is_input = place < inputs
@@ -419,7 +403,7 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     first, by = model.graph.node[0], "by the onnx package's converter"
     if made := [new.op_type for new in model.graph.node if new.op_type not in (node.op_type, "Constant")]:
         edit.note(f"{by}, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}")
-    elif len(first.input) != len(node.input) or _names(first) != _names(node):
+    elif len(first.input) != len(node.input) or attributes_of(first).keys() != attributes_of(node).keys():
         edit.note(f"{by}, from opset {opset} to {edit.opset}")
 
 
@@ -430,9 +414,8 @@ def bodies() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not plain_domain(schema.domain):
             each: Any = schema  # the package's stubs lack attributes
-            found[each.name].update(
-                each.function_opset_versions, each.context_dependent_function_opset_versions
-            )
+            found[each.name].update(each.function_opset_versions)
+            found[each.name].update(each.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
@@ -469,7 +452,8 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     """
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
-    defaults = (each.default_value for name, each in schema.attributes.items() if name not in _names(call))
+    given = attributes_of(call)
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
     call.attribute.extend([default for default in defaults if default.name])
     types = [_info(name, name, edit).type for name in node.input]
     function = _function_of(schema, version, call, types)
@@ -550,7 +534,7 @@ def _splice(
     graph, types = model.graph, _types_of(model)
     for tensor in graph.initializer:
         if tensor.name not in original:
-            original[tensor.name] = edit.constant_tensor(tensor, "constant")
+            original[tensor.name] = edit.constant(tensor, "constant")
     kinds = [new.op_type for new in graph.node]
     heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
     for place, new in enumerate(graph.node):
@@ -569,10 +553,6 @@ def _splice(
             elif attribute.type == AttributeProto.GRAPH:
                 rename(attribute.g, {**original}, edit.new_name("body") + "/")
         add(edit, new)
-
-
-def _names(node: NodeProto) -> set[str]:
-    return {attribute.name for attribute in node.attribute}
 
 
 def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
@@ -599,9 +579,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     for _, body in subgraphs(alone):
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
-    return onnx.helper.make_model(
-        graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
-    )
+    imports = [onnx.helper.make_opsetid("", opset)]
+    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=imports)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ from copy import deepcopy
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -27,19 +27,11 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
-from halfulp.models.onnx.infer import (
-    OLDEST_IR_OF_DEFAULTS,
-    REFUSALS,
-    Ask,
-    Types,
-    infer_types,
-    without_made_up,
-)
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Types, infer_types, without_made_up
 from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:(?:node name|Name|name):? )?\bhalfulp#(\d+)\b")
-_LONGEST = 200
 OLDEST_IR = 3  # the first with opset imports
 _LARGE = 1 << 16  # elements
 _OWN = "halfulp.own"  # a domain that no model has
@@ -125,7 +117,7 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
         node.name = f"halfulp#{index}"  # messages name few nodes that have no name
     message = str(_message(numbered))
     reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
-    reason = printable(" ".join(reason.split()), _LONGEST)
+    reason = printable(" ".join(reason.split()), 200)
     found = _NUMBERED.search(message)
     if found is None:
         return Refusal(reason)
@@ -174,7 +166,7 @@ def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
     raise ModelError(said, file=model.file, node=refused.node, **shown)
 
 
-def by_nodes(model: Onnx, ask: Ask = "foreign") -> dict[str, Types]:
+def by_nodes(model: Onnx, ask: Literal["foreign", "none"] = "foreign") -> dict[str, Types]:
     """Return the types that the nodes of each graph give its values, whatever the model declares."""
     return infer_types(model.proto, model.file, ask=ask, declared_too=False)
 

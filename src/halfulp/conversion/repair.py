@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion import Conversion
-from halfulp.conversion.editor import Change, Editor, exactly_as, remade
+from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
@@ -27,7 +26,6 @@ from halfulp.conversion.passes import (
     raise_for_weights,
     refusal,
     run_passes,
-    save_onnx,
 )
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
@@ -105,12 +103,9 @@ class Left(Finding):
 
 def _left(file: str, node: str | None, why: str, *, valid: bool = False) -> Left:
     """Return the finding about a node that a repair leaves, with the advice of an audit."""
-    choice, unknown = (
-        f"{command(file, REPAIR)} needs a choice",
-        "halfulp repair does not know how it is meant",
-    )
-    advice = Remedy(choice if "--slopes" in why else unknown, why)
-    return Left(file, node, "doubtful" if valid else "clause", why, advice)
+    advice = f"{command(file, REPAIR)} needs a choice"
+    advice = advice if "--slopes" in why else "halfulp repair does not know how it is meant"
+    return Left(file, node, "doubtful" if valid else "clause", why, Remedy(advice, why))
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,7 +119,6 @@ class Repair(Conversion):
 
     model: ModelProto
     left: tuple[Left, ...] = ()
-    untouched: bytes | None = None
     _noun: ClassVar[str] = "repair"
 
     def __repr__(self) -> str:
@@ -141,14 +135,6 @@ class Repair(Conversion):
     def valid(self) -> bool:
         """Whether no Pow or PRelu of the model breaks a clause any more."""
         return all(left.valid for left in self.left)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its external data, whole or not at all; an unchanged file byte for byte.
-
-        Raises:
-            HalfulpError: it can't be written, or a file of external data would replace another.
-        """
-        save_onnx(Onnx(self.model, folder=self.folder), Path(path), self.untouched)
 
 
 def repair(
@@ -200,27 +186,23 @@ def repair(
     """
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    if format_of(model) != "onnx":
-        raise HalfulpError(
-            "only ONNX models are repaired", expected="its ONNX original", got=format_of(model)
-        )
+    if (kind := format_of(model)) != "onnx":
+        raise HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=kind)
     if output is not None and format_of(output) != "onnx":
-        raise HalfulpError(
-            f"{os.fspath(output)}: the repaired model is an ONNX model", expected="a name in .onnx"
-        )
+        said = f"{os.fspath(output)}: the repaired model is an ONNX model"
+        raise HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
     source = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
     told = (*(Change(source.file, line) for line in sorted_), *changes)
-    found = Repair(new.proto, told, folder=new.folder, left=tuple(left))
-    if not found.changes and isinstance(model, str | os.PathLike | bytes):
-        found = replace(found, untouched=read_source(model, LARGEST_FILE)[0])
+    is_file = isinstance(model, str | os.PathLike | bytes)
+    untouched = read_source(model, LARGEST_FILE)[0] if is_file and not told else None
+    found = Repair(new.proto, told, None, new.folder, untouched, tuple(left))
     if output is not None:
         found.save(output)
-    if verify and found.valid:
-        checked = _verify(source, new, changes, Feed(seed, dims, inputs, progress))
-        found = replace(found, verification=checked)
-    return found
+    if not verify or not found.valid:
+        return found
+    return replace(found, verification=_verify(source, new, changes, Feed(seed, dims, inputs, progress)))
 
 
 def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Change], list[Left]]:
@@ -230,20 +212,17 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
     readable = readable if told else source  # the copy is not kept for nothing
     error = readable.fault_of_ours
     new, changes, left = _repaired(readable, slopes)
-    if (breach := _breach_of_a_call(new)) is not None:
-        copy = readable.copy()
-        if copied := separate(copy):
-            new, changes, left = _repaired(copy, slopes)
-            changes = [*copied, *changes]
-            breach = _breach_of_a_call(new)
-        if breach is not None and all(each.valid for each in left):
-            left = [*left, _left(new.file, breach.node, breach.message)]
-    left = [*left, *of_later_opsets(new)]
-    changes = [*told, *changes]
+    breach = _breach_of_a_call(new)
+    if breach is not None and (copied := separate(copy := readable.copy())):
+        new, changes, left = _repaired(copy, slopes)
+        changes, breach = [*copied, *changes], _breach_of_a_call(new)
+    if breach is not None and all(each.valid for each in left):
+        left = [*left, _left(new.file, breach.node, breach.message)]
+    left, changes = [*left, *of_later_opsets(new)], [*told, *changes]
     if not changes and not left:
         if error is not None:
             raise error
-        left = [replace(each, kind="doubtful") for each in _refused(new)]
+        left = _refused(new, valid=True)
     return new, changes, left
 
 
@@ -255,14 +234,12 @@ def _correct_inputs(model: Onnx) -> list[Change]:
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
-            was, kind, tensor = declared(info, file), info.type.tensor_type, weights.get(info.name)
-            as_held = kind.elem_type, agree(was.shape, () if tensor is None else tuple(tensor.dims))
-            if tensor is not None and as_held != (tensor.data_type, True):
+            was, kind, tensor = declared(info, file), info.type.tensor_type.elem_type, weights.get(info.name)
+            if tensor and not (kind == tensor.data_type and agree(was.shape, tuple(tensor.dims))):
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
                 said = f"{printable(info.name)!r}, declared as {was}, is a weight"
                 changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
-                continue
-            for dim in (dim for dim in kind.shape.dim if dim.dim_value < 0):
+            for dim in (dim for dim in info.type.tensor_type.shape.dim if dim.dim_value < 0):
                 unknown.setdefault(repr(printable(info.name)))
                 dim.Clear()
     if unknown:
@@ -277,12 +254,10 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     for owner, opset in owners_of(model):
         for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
-            for attribute in [*node.attribute] if is_norm else ():
-                is_per_channel = attribute.i or dims.get([*node.input, "", ""][1]) == 1
-                if attribute.name == "spatial" and is_per_channel:
-                    said = f"spatial={attribute.i} is dropped: {_CHANNELS}"
-                    changes.append(Change(label(node, index, ""), said))
-                    node.attribute.remove(attribute)
+            given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
+            if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
+                changes.append(Change(label(node, index, ""), f"spatial={given.i} is dropped: {_CHANNELS}"))
+                node.attribute.remove(given)
     return changes
 
 
@@ -356,11 +331,7 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
 
 
 def _mend_layers(walk: Walk) -> None:
-    """Write out what the layers of MXNet and Caffe do by themselves, and what converters lose.
-
-    A Gemm of as many elements as its weights have rows flattens X. BatchNormalization with numbers of channels is
-    ``spatial``.
-    """
+    """Write out what layers of MXNet and Caffe do: Gemm flattens X for its weights, BatchNormalization is spatial."""
 
     def mend(node: NodeProto, edit: Editor) -> None:
         attributes, x, w = attributes_of(node), *(edit.value(name) for name in node.input[:2])
@@ -406,29 +377,20 @@ def _divides(match: Match) -> Answer:
 _FINITE = "what was infinite or NaN is finite"
 _FACTOR = f"its input {{place}} is finite: {INFINITE}"
 FACTORS = (Rule("Mul(x, factor)", "Mul(x, finite)", (_infinite,), _FINITE, None, since=1, says=_FACTOR),)
-_DIVIDED = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
-_CLIP = Rule(
-    "Clip(length, limit)",
-    "Clip(length, least)",
-    (_divides,),
-    "what was NaN is 0",
-    None,
-    since=1,
-    says=_DIVIDED,
+_NAN = "what was NaN is 0"
+_LIMIT = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
+_LIMITS = tuple(
+    Rule(
+        f"Clip(length, limit{most})",
+        f"Clip(length, least{most})",
+        (_divides,),
+        _NAN,
+        None,
+        since=1,
+        says=_LIMIT,
+    )
+    for most in ("", ", most")
 )
-_LIMITS = _CLIP, replace(_CLIP, form="Clip(length, limit, most)", becomes="Clip(length, least, most)")
-
-
-def _widened(walk: Walk) -> dict[str, str]:
-    """Return the values in float32 that norms compute of float16 or bfloat16, with that type."""
-    halves: dict[str, str] = {}
-    for known in walk.scopes():
-        for node in known.owner.node:
-            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
-                is_cast = node.op_type == "Cast"
-                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
-                halves.update((node.output[0], half) for half in HALVES if half in kinds)
-    return halves
 
 
 def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
@@ -439,7 +401,15 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """
     weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
-    halves = _widened(walk) if is_half else {}
+    halves = dict[
+        str, str
+    ]()  # the values in float32 that norms compute of float16 or bfloat16, with that type
+    for known in walk.scopes() if is_half else ():
+        for node in known.owner.node:
+            if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
+                is_cast = node.op_type == "Cast"
+                kinds = {known.value(name).type if is_cast else halves.get(name) for name in node.input}
+                halves.update((node.output[0], half) for half in HALVES if half in kinds)
 
     def agree(node: NodeProto, edit: Editor) -> None:
         known, new = edit.scope, remade(node)
@@ -512,12 +482,13 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
     return None
 
 
-def _refused(model: Onnx) -> list[Left]:
+def _refused(model: Onnx, *, valid: bool = False) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
     found = refusal(model.proto)
     if found is None or is_harmless(found, model.proto):
         return []
-    return [_left(model.file, found.node, f"the onnx package's checker refuses it: {found.reason}")]
+    why = f"the onnx package's checker refuses it: {found.reason}"
+    return [_left(model.file, found.node, why, valid=valid)]
 
 
 def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
@@ -547,17 +518,20 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
             touched.add(output)
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
+    shapes = {name: value.shape for path in types for name, value in types[path].items()}
+    single = {name for name, shape in shapes.items() if shape is not None and {*shape} <= {1}}
     for _, graph in graphs(model.proto.graph):
-        changes += _correct_operands(graph, known, opset, touched)
+        changes += _correct_operands(graph, known, opset, touched, single)
     return changes
 
 
 def _correct_operands(
-    graph: GraphProto, known: dict[str, str | None], opset: int, touched: set[str]
+    graph: GraphProto, known: dict[str, str | None], opset: int, touched: set[str], single: set[str]
 ) -> Iterator[Change]:
     """Let nodes have the operands from which their results are what the graph declares, without Casts of exporters.
 
     ``touched`` has the values whose types were corrected. What is computed of them is taken to be as it is declared.
+    ``single`` has the values of one element: frameworks do not cast a float base to the type of such an exponent.
     """
     declared_as = _declared_types(graph)
     casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
@@ -578,7 +552,9 @@ def _correct_operands(
             node.input[place] = operand
             touched |= {*node.output}
         x, y = map(known.get, node.input) if is_pow else ("", "")
-        if (x in INTEGERS and y == wanted in FLOATS) or (x == "bool" and wanted in TYPES):
+        is_wider = (x in INTEGERS and y in FLOATS) or (x in TYPES and holds(wanted, x))
+        is_meant = x in INTEGERS or not single.intersection(node.input[1:])
+        if (x != y == wanted and is_wider and is_meant) or (x == "bool" and wanted in TYPES):
             yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
             taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
             cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
@@ -594,7 +570,7 @@ def _cast_operands(
 
     If an opset is given, only inputs that share the result's type count, and these only if some have this type.
     """
-    wrong = {*INTEGERS, "float64"} - {kind}
+    wrong = {*INTEGERS, "bool", "float64"} - {kind}
     read = {i: name for i, name in enumerate(node.input) if name in before and known.get(name) in wrong}
     cast = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
     if opset is None or not cast:

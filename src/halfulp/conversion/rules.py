@@ -32,7 +32,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, legacy_form, view_of
+from halfulp.conversion.editor import Editor, to_legacy, view_of
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope
@@ -211,7 +211,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         shapes = [edit.value(name).shape for name in inputs]
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
-            *inputs, given = legacy_form(first, second, edit)
+            *inputs, given = to_legacy(first, second, edit)
         return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
 
     while isinstance(term, ast.Name):
@@ -326,11 +326,6 @@ class Rule:
         """The term that is found."""
         return parse(self.form, self.parts)
 
-    @cached_property
-    def replacement(self) -> Term:
-        """The term in its place."""
-        return parse(self.becomes)
-
     def match(self, root: NodeProto, view: Editor) -> Match | None:
         """Return the place that ends at a node, with what the checks return; None where the rule does not apply."""
         if not self.since <= view.opset <= self.until:
@@ -358,10 +353,8 @@ class Rule:
         ulps = match.bound.get(ULPS, self.ulps)
         edit.note(f"{words}{why and f': {why}'}", "; ".join(filter(None, differs)) or None, ulps=ulps)
         before = len(edit.nodes)
-        build(self.replacement, match.bound, edit, root, kind)
-        for node in edit.nodes[before:]:
-            for name in node.input:
-                edit.reads[name] += 1
+        build(parse(self.becomes), match.bound, edit, root, kind)
+        edit.reads.update(name for node in edit.nodes[before:] for name in node.input)
         # The nodes whose values nothing reads now go.
         todo = [name for name in root.input if name]
         while todo:

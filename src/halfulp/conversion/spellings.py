@@ -16,19 +16,7 @@ import onnx
 from onnx import NodeProto
 
 from halfulp.conversion.editor import WRAPS, Editor
-from halfulp.conversion.rules import (
-    DIFFERS,
-    ULPS,
-    Answer,
-    Check,
-    Match,
-    Rule,
-    Term,
-    found,
-    parse,
-    rewrite,
-    written,
-)
+from halfulp.conversion.rules import DIFFERS, ULPS, Answer, Check, Match, Rule, found, parse, rewrite, written
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array
 from halfulp.models.onnx.walk import attributes_of
@@ -145,6 +133,7 @@ def _fold(form: str, *checks: Check, differs: str) -> Rule:
     return Rule(form, "PRelu(x, slope)", (*checks, fits), differs, ulps=2, parts=_PARTS)
 
 
+_STORED = "the slope, computed of constants, is stored"
 FOLD_PRELU = (
     _fold("Where(negative, product, x) | Where(not_negative, x, product)", differs=NAN),
     _fold("Where(positive, x, product) | Where(not_positive, product, x)", not_below_0, differs=NAN),
@@ -158,16 +147,13 @@ FOLD_PRELU = (
     _fold("Add(above, Mul(minus_slope, opposite))", negated, differs=ZERO),
     _fold("Max(x, product)", from_0_to_1, differs=NAN),
     _fold("LeakyRelu(x)", alpha, differs=NAN),
-    Rule(
-        "PRelu(x, slope)", "PRelu(x, stored)", (computed,), says="the slope, computed of constants, is stored"
-    ),
+    Rule("PRelu(x, slope)", "PRelu(x, stored)", (computed,), says=_STORED),
 )
 """The forms that become PRelu. A new one is a row."""
 
 _WHERE = "Where(Less(x, 0), Mul(slope, x), x)"
 _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
-
 
 _expand = partial(Rule, "PRelu(x, slope)")
 _IN_SUM = (in_rank, may_be_infinite)
@@ -212,7 +198,6 @@ def why_prelu_stays(node: NodeProto, edit: Editor) -> None:
 # --- Pow ------------------------------------------------------------------------------------------
 
 _MOST = 16  # larger exponents are not expanded into products
-_MOST_APPROXIMATELY = 1024  # by --pow logarithms
 MOST_OF_INTEGERS = 64  # where the opset has no Pow for them
 _UFUNCS = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
@@ -281,11 +266,11 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
 
 
 @cache
-def _expansion(exponent: float) -> tuple[Term, list[str], list[str]]:
+def _expansion(exponent: float) -> tuple[ast.expr, list[str], list[str]]:
     """Return a power in products, their operators, and how they differ from it: at zeros and infinities."""
     operators: list[str] = []
 
-    def noted(op_type: str, *operands: Term) -> Term:
+    def noted(op_type: str, *operands: ast.expr) -> ast.expr:
         operators.append(op_type)
         return ast.Call(ast.Name(op_type), [*operands], [])
 
@@ -366,16 +351,12 @@ EXPAND_POW = (
     _of_pow("power", (expandable,), since=1, says="{words}"),
     _of_pow("ConstantOfShape(Shape(x), value=one)", (of_zero,), since=9, says="x^0 becomes ones"),
 )
+_OFF = "off by some |Y * Log(X)| units in the last place"
+_BY_LOGARITHMS = "Pow(x, e) becomes Exp(Mul(e, Log(x)))"
 POW_BY_LOGARITHMS = (
-    _of_pow("power", (partial(expandable, most=_MOST_APPROXIMATELY),), since=1, says="{words}"),
+    _of_pow("power", (partial(expandable, most=1024),), since=1, says="{words}"),
     *EXPAND_POW[1:],
-    _of_pow(
-        "Exp(Mul(y, logarithm))",
-        (of_floats, logarithm),
-        "off by some |Y * Log(X)| units in the last place",
-        ulps=None,
-        says="Pow(x, e) becomes Exp(Mul(e, Log(x)))",
-    ),
+    _of_pow("Exp(Mul(y, logarithm))", (of_floats, logarithm), _OFF, None, says=_BY_LOGARITHMS),
 )
 _OF_INTEGERS = (
     lambda match: all("int" in match.type(name) for name in ("x", "e")),
@@ -404,8 +385,9 @@ def why_pow_stays(node: NodeProto, edit: Editor, *, is_exact: bool = True) -> No
 
 # --- norms ----------------------------------------------------------------------------------------
 
-_FUSED = {"LayerNormalization": 17, "RMSNormalization": 23}
-"""The operators that norms become, with the first opset that has them."""
+_LAYER = "LayerNormalization", 17, "(deviation := Sub(x, (m := ReduceMean(x, ...))))"
+_RMS = "RMSNormalization", 23, "x"
+"""The operators that norms become, with the first opsets that have them, and the base of their squares."""
 
 
 def normalizes(match: Match) -> Answer:
@@ -451,28 +433,24 @@ _NORM_PARTS = {
     "shifted": "Add((v := ReduceMean(square, ...)), epsilon)",
     "norm": "Div(base, root) | Mul(base, inverse)",
 }
-_BASES = {"LayerNormalization": "(deviation := Sub(x, (m := ReduceMean(x, ...))))", "RMSNormalization": "x"}
-
-
-def _fuse(operator: str, form: str, check: Check, bias: str = "") -> Rule:
-    return Rule(
+FUSE = tuple(
+    Rule(
         form,
         f"{operator}(x, scale{bias}, axis=axis, epsilon=number)",
         (normalizes, check),
         "it computes in float32 and rounds otherwise",
         None,
-        _FUSED[operator],
-        parts={**_NORM_PARTS, "base": _BASES[operator]},
+        since,
+        parts={**_NORM_PARTS, "base": base},
         says=f"a norm becomes {operator}",
     )
-
-
-FUSE = (
-    _fuse("LayerNormalization", "Add(Mul(norm, scale), bias)", scaled, ", bias"),
-    _fuse("LayerNormalization", "Mul(norm, scale)", scaled),
-    _fuse("LayerNormalization", "norm", unscaled),
-    _fuse("RMSNormalization", "Mul(norm, scale)", scaled),
-    _fuse("RMSNormalization", "norm", unscaled),
+    for (operator, since, base), form, check, bias in (
+        (_LAYER, "Add(Mul(norm, scale), bias)", scaled, ", bias"),
+        (_LAYER, "Mul(norm, scale)", scaled, ""),
+        (_LAYER, "norm", unscaled, ""),
+        (_RMS, "Mul(norm, scale)", scaled, ""),
+        (_RMS, "norm", unscaled, ""),
+    )
 )
 
 
@@ -515,5 +493,6 @@ def fuse_norms(walk: Walk, _: str) -> str | None:
         return None
     said = "no norm in it is exactly one operator of its opset"
     newer = [replace(rule, since=1) for rule in FUSE]
-    names = sorted({match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)})
-    return f"{said}; --opset {max(map(_FUSED.__getitem__, names))} has {', '.join(names)}" if names else said
+    names = {match.rule.becomes.partition("(")[0] for match in found(walk.scopes(), newer)}
+    since = {name: opset for name, opset, _ in (_LAYER, _RMS) if name in names}
+    return f"{said}; --opset {max(since.values())} has {', '.join(since)}" if since else said

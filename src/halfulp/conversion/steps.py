@@ -11,17 +11,9 @@ import numpy as np
 from onnx import NodeProto, TensorProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    exactly_as,
-    legacy_form,
-    legacy_operand,
-    remade,
-    settle,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_legacy, remade, settle, to_legacy
 from halfulp.conversion.rules import apply_first
-from halfulp.models.graph import Array, Value
+from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.types import Dim, format_shape
@@ -35,8 +27,14 @@ _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
 
 
-STEPS: dict[tuple[str, int, int], Step] = {}
+STEPS: dict[tuple[str, int, int], Step] = {
+    ("PRelu", 5, 6): lambda node, edit: remade(node, drop={"consumed_inputs"}),
+}
 """The steps by operator, the node's version, and the version that it is converted to."""
+
+
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
+    return attributes_of(node).get(name, default)
 
 
 def step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
@@ -53,7 +51,7 @@ def step(before: int, after: int, *operators: str) -> Callable[[Step], Step]:
 def _to_numpy(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Return the node in the form of opset 7, with Y unsqueezed to the dims that ``axis`` gives."""
     attributes = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
-    y = legacy_operand(node, attributes, edit)
+    y = from_legacy(node, attributes, edit)
     if y != node.input[1]:
         edit.note(f"Y is unsqueezed to {edit.value(y)}, where axis={attributes['axis']} puts it")
     return remade(node, [node.input[0], y], attributes)
@@ -62,7 +60,7 @@ def _to_numpy(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(7, 6, *_BROADCASTING)
 def _to_legacy(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Return the node in the form of opset 6: shapes equal, or Y a contiguous run of X's dims."""
-    x, y, attributes = legacy_form(node.input[0], node.input[1], edit)
+    x, y, attributes = to_legacy(node.input[0], node.input[1], edit)
     if attributes:
         edit.note("broadcasts by " + " ".join(f"{name}={value}" for name, value in attributes.items()))
     return remade(node, [x, y], **attributes)
@@ -73,17 +71,13 @@ def _to_legacy(node: NodeProto, edit: Editor) -> NodeProto | None:
 def _group_normalization(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Before opset 21, the scale and the bias have a number for each group, and then for each channel."""
     shape, groups = edit.value(node.input[0]).shape or (), _attribute(node, "num_groups", 0)
-    numbers = [edit.array(name) for name in node.input[1:]]
-    channels = shape[1] if len(shape) > 1 and edit.opset == 21 else None
-    if (
-        not isinstance(channels, int)
-        or groups < 1
-        or channels % groups
-        or any(each is None for each in numbers)
-    ):
+    channels = shape[1] if len(shape) > 1 else None
+    numbers = [array for name in node.input[1:] if (array := edit.array(name)) is not None]
+    is_known = isinstance(channels, int) and len(numbers) == len(node.input) - 1
+    if edit.opset < 21 or not is_known or groups < 1 or channels % groups:
         raise NoExactForm("GroupNormalization has a scale per channel since opset 21, per group before")
-    repeated = (np.repeat(each, channels // groups) for each in numbers if each is not None)
     edit.note("its numbers of groups are written for each channel")
+    repeated = (np.repeat(each, channels // groups) for each in numbers)
     return remade(node, [node.input[0], *(edit.constant(each, "of_channels") for each in repeated)])
 
 
@@ -103,9 +97,8 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(13, 12, "Pow")
 def _pow_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     if edit.type_of(node.input[0]) == "bfloat16":
-        raise NoExactForm(
-            "Pow has no bfloat16 before opset 13, and a power in a wider type would be rounded twice"
-        )
+        twice = "a power in a wider type would be rounded twice"
+        raise NoExactForm(f"Pow has no bfloat16 before opset 13, and {twice}")
     return node
 
 
@@ -136,11 +129,6 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
 # --- PRelu ----------------------------------------------------------------------------------------
 
 
-@step(5, 6, "PRelu")
-def _drop_consumed(node: NodeProto, edit: Editor) -> NodeProto | None:
-    return remade(node, None, {"consumed_inputs"})
-
-
 @step(6, 7, "PRelu")
 def _prelu_6_7(node: NodeProto, edit: Editor) -> NodeProto | None:
     """The slope gets the shape that NumPy's rules broadcast along the channels."""
@@ -169,10 +157,10 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     lead = len(x) - len(slope)
     varied = [lead + axis for axis, dim in enumerate(slope) if dim != 1]
     if len(varied) > 1:
-        edit.note(
-            f"the slope of shape {format_shape(slope)} stays",
-            "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7",
+        differs = (
+            "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7"
         )
+        edit.note(f"the slope of shape {format_shape(slope)} stays", differs)
         return node
     flat = edit.squeeze(node.input[1], sorted({*range(len(slope))} - {varied[0] - lead}))
     if varied == [1]:
@@ -203,10 +191,8 @@ def _exchanged(node: NodeProto, shape: tuple[Dim, ...], a: int, b: int, edit: Ed
 
 @step(9, 8, "PRelu")
 def _prelu_9_8(node: NodeProto, edit: Editor) -> NodeProto | None:
-    is_written = edit.type_of(node.input[0]) not in _FLOATS and apply_first(
-        spellings.PRELU_BEFORE_9, node, edit
-    )
-    return None if is_written else node
+    is_int = edit.type_of(node.input[0]) not in _FLOATS
+    return None if is_int and apply_first(spellings.PRELU_BEFORE_9, node, edit) else node
 
 
 @step(16, 15, "PRelu")
@@ -218,10 +204,8 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
             why = f"a runtime without a kernel for {kind}, such as ONNX Runtime, has no function body of PRelu there"
             edit.note(f"{why}; --target onnxruntime writes it in operators that it has", is_notice=True)
         return node
-    edit.note(
-        "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",
-        "a NaN in X comes out as a NaN, but its payload may not",
-    )
+    differs = "a NaN in X comes out as a NaN, but its payload may not"
+    edit.note("PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once", differs)
     wide = remade(node, [edit.cast(name, "float64") for name in node.input])
     edit.keep_cast(wide, "float64", "bfloat16")
     return None
@@ -234,9 +218,8 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(6, 5, "Cast")
 def _cast(node: NodeProto, edit: Editor) -> NodeProto | None:
     """The result type is a name until opset 5, and a number from opset 6 on."""
-    (to,) = (attribute for attribute in node.attribute if attribute.name == "to")
-    kinds = TensorProto.DataType
-    return remade(node, to=kinds.Name(to.i) if edit.opset < 6 else kinds.Value(to.s.decode()))
+    to, kinds = attributes_of(node)["to"], TensorProto.DataType
+    return remade(node, to=kinds.Name(to) if edit.opset < 6 else kinds.Value(to.decode()))
 
 
 @step(12, 11, "Constant")
@@ -246,24 +229,19 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     return node if tensor is None else remade(node, None, given, value=tensor)
 
 
-def _attribute(node: NodeProto, name: str, default: Any) -> Any:
-    return attributes_of(node).get(name, default)
-
-
-def _constants(node: NodeProto, edit: Editor, *names: str, numbers: Container[str] = ()) -> dict[str, Array]:
+def _constants(node: NodeProto, edit: Editor, *names: str, numbers: Container[str] = ()) -> dict[str, Any]:
     """Return by these names a node's inputs after the first one, which are attributes in the other opset.
 
-    Those of ``numbers`` have one element.
+    Those of ``numbers`` are floats, the others lists.
     """
-    inputs = {name: given for name, given in zip(names, node.input[1:], strict=False) if given}
-    arrays: dict[str, Array] = {}
-    for name, given in inputs.items():
-        array = edit.array(given)
-        is_number = array is not None and array.size > 0 and array.dtype.kind != "O"
-        if array is None or not is_number or (name in numbers and array.size > 1):
+    held: dict[str, Any] = {}
+    for name, given in zip(names, node.input[1:], strict=False):
+        array, most = edit.array(given), 1 if name in numbers else np.inf
+        if given and (array is None or not 0 < array.size <= most or array.dtype.kind == "O"):
             raise _before(edit, f"{node.op_type} says {given!r} in an attribute, and it is not a constant")
-        arrays[name] = array
-    return arrays
+        if array is not None:
+            held[name] = float(array.item()) if name in numbers else array.ravel().tolist()
+    return held
 
 
 def _before(edit: Editor, lacks: str) -> NoExactForm:
@@ -308,9 +286,8 @@ def _split_18_17(node: NodeProto, edit: Editor) -> NodeProto | None:
         raise _before(edit, "the sizes of Split's parts are given, and the dim's size is not known")
     chunk = -(-size // len(node.output))
     sizes = [min(chunk, max(size - chunk * part, 0)) for part in range(len(node.output))]
-    new = remade(node, node.input[:1], {"num_outputs"})
-    new.input.append(edit.constant(np.array(sizes, np.int64), "split"))
-    return new
+    split = edit.constant(np.array(sizes, np.int64), "split")
+    return remade(node, [node.input[0], split], {"num_outputs"})
 
 
 @step(11, 10, "Gather", "Slice", "Split", "Squeeze")
@@ -327,16 +304,15 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(11, 10, "Pad")
 def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
     constants = _constants(node, edit, "pads", "value", numbers={"value"})
-    value = float(constants.get("value", np.zeros(1)).item())
-    return remade(node, node.input[:1], pads=constants["pads"].tolist(), value=value)
+    return remade(node, node.input[:1], **{**constants, "value": constants.get("value", 0.0)})
 
 
 @step(10, 9, "Slice")
 def _slice_10_9(node: NodeProto, edit: Editor) -> NodeProto | None:
     constants = _constants(node, edit, "starts", "ends", "axes", "steps")
-    if (constants.pop("steps", np.ones(1)) != 1).any():
+    if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
-    return remade(node, node.input[:1], **{name: array.tolist() for name, array in constants.items()})
+    return remade(node, node.input[:1], **constants)
 
 
 @step(10, 11, "Resize")
@@ -363,9 +339,7 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
     if kind not in _FLOATS:
         raise NoExactForm(f"Clip takes no {kind} before opset 11")
     bounds = {"min": float(np.finfo(kind).min), "max": float(np.finfo(kind).max)}
-    bounds |= {
-        name: float(array.item()) for name, array in _constants(node, edit, *bounds, numbers=bounds).items()
-    }
+    bounds |= _constants(node, edit, *bounds, numbers=bounds)
     if exactly_as(np.array([*bounds.values()]), "float32") is None:
         raise _before(edit, "Clip has its bounds as float32, which does not hold them")
     return remade(node, node.input[:1], (), **bounds)
@@ -416,9 +390,8 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
 def _batch_normalization_8_9(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Its numbers are those of channels. MXNet's exporter writes spatial=0 beside these, too."""
     if not _attribute(node, "spatial", 1) and len(edit.value(node.input[1]).shape or ()) != 1:
-        raise NoExactForm(
-            "since opset 9 BatchNormalization has numbers of channels only, and spatial=0 means others"
-        )
+        only = "BatchNormalization has numbers of channels only"
+        raise NoExactForm(f"since opset 9 {only}, and spatial=0 means others")
     return remade(node, None, {"spatial"})
 
 

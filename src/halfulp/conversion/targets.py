@@ -17,14 +17,12 @@ from onnx import FunctionProto, NodeProto
 
 from halfulp.conversion import spellings
 from halfulp.conversion.editor import (
-    SIGNIFICANT,
     Change,
     Editor,
     NoExactForm,
     Terms,
     exactly_as,
     holds,
-    is_float,
     is_one,
     remade,
     settle,
@@ -36,12 +34,11 @@ from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array
-from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours
-from halfulp.types import TYPES
+from halfulp.models.onnx.walk import SUPPORTED_OPS, is_ours, owners_of
+from halfulp.types import FLOATS, TYPES
 
 _ALL = tuple(TYPES)
 _OLDEST = 7  # both measured targets refuse or misread the broadcasting of older opsets
-_SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
 @dataclass(frozen=True)
@@ -114,60 +111,30 @@ def _measured(name: str, **more: Any) -> Target:
 
 def _in_order(types: Iterable[str]) -> tuple[str, ...]:
     """Return the types sorted: floating types first, then by width."""
-    return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
+    return tuple(sorted(types, key=lambda name: (name not in FLOATS, TYPES[name].bits, name)))
 
 
 @cache
 def known_targets() -> Mapping[str, Target]:
     """Return the targets by name; the first call reads the measurements."""
-    cuda = ("float16", "float32", "float64")
-    tensorrt = ("float16", "float32", "bfloat16")
-    saturates = "OpenVINO computes {} in 32 bits, and saturates"
+    ints, short = ("int32", "int64"), ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+    directml = ("float16", "float32")
+    cuda, tensorrt = (*directml, "float64"), (*directml, "bfloat16")
+    rounds = "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"
+    saturates = {kind: f"OpenVINO computes {kind} in 32 bits, and saturates" for kind in ("int64", "uint64")}
+    openvino = {"float64": "OpenVINO computes float64 in float32", **saturates}
+    logarithms = "IREE computes powers by logarithms: of a negative base it gives NaN"
+    lacks = {operator: f"basic has no {operator}" for operator in SUPPORTED_OPS}
     rows = (
-        _measured(
-            "onnxruntime",
-            wide="float64",
-            unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
-        ),
+        _measured("onnxruntime", wide="float64", unlike={"int64": rounds}),
         # The reader takes exponents of other types and casts them or the base, but Power has one type.
-        _measured(
-            "openvino",
-            exponents=(),
-            widens_base=True,
-            unlike={"float64": "OpenVINO computes float64 in float32"}
-            | {kind: saturates.format(kind) for kind in ("int64", "uint64")},
-            pads_slope=True,
-        ),
-        Target(
-            "directml",
-            ("float16", "float32", "int32"),
-            ("float16", "float32", *_SMALL_INTS),
-            {7: ("float16", "float32"), 9: ("float16", "float32", "int32")},
-        ),
+        _measured("openvino", exponents=(), widens_base=True, unlike=openvino, pads_slope=True),
+        Target("directml", (*directml, "int32"), (*directml, *short), {7: directml, 9: (*directml, "int32")}),
         # ONNX Runtime's CUDA provider truncates float powers of integers: 3^1 is 2.
-        Target(
-            "cuda",
-            cuda,
-            (*cuda, "int32", "int64"),
-            {7: cuda},
-            wide="float64",
-            multiplies=("int32", "int64"),
-            rounds=True,
-        ),
-        Target("tensorrt", tensorrt, (), {9: tensorrt}, (9, 20), multiplies=("int32", "int64")),
-        Target(
-            "iree",
-            _ALL,
-            _ALL,
-            {7: _ALL},
-            spelled={"Pow": "IREE computes powers by logarithms: of a negative base it gives NaN"},
-        ),
-        Target(
-            "basic",
-            prelu={1: ()},
-            opsets=(1, None),
-            spelled={operator: f"basic has no {operator}" for operator in SUPPORTED_OPS},
-        ),
+        Target("cuda", cuda, (*cuda, *ints), {7: cuda}, wide="float64", multiplies=ints, rounds=True),
+        Target("tensorrt", tensorrt, (), {9: tensorrt}, (9, 20), multiplies=ints),
+        Target("iree", _ALL, _ALL, {7: _ALL}, spelled={"Pow": logarithms}),
+        Target("basic", prelu={1: ()}, opsets=(1, None), spelled=lacks),
     )
     return {target.name: target for target in rows}
 
@@ -186,7 +153,7 @@ def _into_range(walk: Walk, name: str) -> None:
     target = _target(name)
     oldest, newest = target.opsets[0], target.opsets[1] or NEWEST
     wanted = min(max(opset_of(walk), oldest), newest)
-    *functions, own = walk.owners
+    *functions, own = owners_of(walk.proto)
     other = [each for each in (own, *functions) if not oldest <= each[1] <= newest]
     for owner, opset in other:
         whose = f" of the function {printable(owner.name)!r}" if isinstance(owner, FunctionProto) else ""
@@ -207,10 +174,8 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     if not is_pow:  # a row takes every PRelu of a known type
         edit.type_of(node.input[0])
     if not target.bases:
-        raise NoExactForm(
-            f"{why}, and no products, roots and reciprocals give this power;"
-            " --pow logarithms in the place of --target approximates it"
-        )
+        way = "--pow logarithms in the place of --target approximates it"
+        raise NoExactForm(f"{why}, and no products, roots and reciprocals give this power; {way}")
     edit.note("stays unchanged", why)
     return edit.keep(node)
 
@@ -239,16 +204,14 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     new = remade(node)
     if y not in wanted:
         # An integer base wraps around with an integer exponent, and saturates with a float exponent.
-        alike = (kind for kind in wanted if is_float(base) or is_float(kind) == is_float(y))
+        alike = (kind for kind in wanted if base in FLOATS or (kind in FLOATS) == (y in FLOATS))
         settle(new, alike, edit, f"{target.name} takes no {y} here", x=base, may_round=True)
     if base != x:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
-        edit.note(
-            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {refused}",
-            between,
-        )
+        said = f"the base is cast from {x} to {base} and the power back"
+        edit.note(f"{said}: {target.name} takes no {refused}", between)
         new.input[0] = edit.cast(node.input[0], base)
-        return edit.keep_cast(new, base, x, rounds=target.rounds and not is_float(x) and not is_float(y))
+        return edit.keep_cast(new, base, x, rounds=target.rounds and x not in FLOATS and y not in FLOATS)
     shape, exact = edit.value(node.input[0]).shape, target.exact.get((x, edit.type_of(new.input[1])), ())
     # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
     is_vector = shape is None or shape[-1:] not in ((), (1,))
@@ -261,21 +224,21 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 
 def _is_narrow(x: str, y: str, exponent: Array | None) -> bool:
     """Return whether a base of type x, other than float32, needs a wider one beside a floating exponent of type y."""
-    if not is_float(y) or x == "float32":
+    if y not in FLOATS or x == "float32":
         return False
     # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
-    return not is_float(x) or not is_held
+    return x not in FLOATS or not is_held
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of an unsupported type is cast to, and how the result can then differ."""
     if x == "float64":
         return "float32", "the power is one of float32"
-    if SIGNIFICANT.get(x, 64) <= SIGNIFICANT["float32"]:
+    if holds("float32", x):
         rounded_twice = "the power is rounded twice: to float32, then back"
         wraps = "a power of 2^24 and more is rounded, and does not wrap around"
-        return "float32", rounded_twice if is_float(x) else wraps
+        return "float32", rounded_twice if x in FLOATS else wraps
     if holds(target.wide, x):
         return target.wide, f"a power that {x} does not hold does not wrap around"
     bits = {"float32": 24, "float64": 53}[target.wide]

@@ -21,7 +21,7 @@ from halfulp.conversion.editor import WRAPS, Change
 from halfulp.errors import HalfulpError, count_of, printable
 from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.walk import SUPPORTED_OPS, read_names, subgraphs
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import Fit, fit, is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
@@ -53,10 +53,9 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
     if find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
-        as_written = engine.Settings(optimized=False)
+        plain = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            onnx_models = (model for model in models if isinstance(model, Onnx))
-            return "onnxruntime", [engine.runner(rounded(model), as_written) for model in onnx_models]
+            return "onnxruntime", [engine.runner(rounded(m), plain) for m in models if isinstance(m, Onnx)]
     if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
         from halfulp.integrations.openvino.engine import Runner
 
@@ -108,10 +107,8 @@ def drawing(nodes: Sequence[Node]) -> str | None:
 
 def is_all_ours(model: Model) -> bool:
     """Return whether no node of a model runs in another library."""
-    return not any(
-        node.standard == "onnx" and node.function is None and (node.domain or node.type not in _OWN_OPS)
-        for node in all_nodes(model.graph.nodes)
-    )
+    nodes = (node for node in all_nodes(model.graph.nodes) if node.standard == "onnx")
+    return all(node.function or not (node.domain or node.type not in _OWN_OPS) for node in nodes)
 
 
 def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
@@ -138,8 +135,8 @@ class Verification:
         failure: why nothing was compared, or nothing that verifies anything; empty if something was.
         notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked;
             and differences that a change announces, where they are no larger.
-        vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
-            infinite, all equal or empty. Their elements do not count.
+        vacuous: the outputs that verify little or nothing, by name, and why: on all sets of inputs they are all equal,
+            all NaN, all infinite or empty. Only elements that are equal count.
     """
 
     rounds: int = 0
@@ -162,9 +159,8 @@ class Verification:
         lines = [*self.differences, *self.notes]
         if not lines:
             engine = "" if self.engine == "halfulp" else f", in {self.engine}"
-            lines = [
-                f"the same bits: {self.elements} elements of outputs, {count_of(self.rounds, 'set')} of inputs{engine}"
-            ]
+            sets = count_of(self.rounds, "set")
+            lines = [f"the same bits: {self.elements} elements of outputs, {sets} of inputs{engine}"]
         lines += [sentence(name, reason) for name, reason in self.vacuous.items()]
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
@@ -256,7 +252,11 @@ def _together(
     elif notes and not random:
         notes += ("on the same operands no tensor differs but by the order of the runtime's sums",)
     failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
-    useless = {n: why for n, why in ran[-1].vacuous.items() if all(n in each.vacuous for each in ran)}
+    useless = {
+        name: next(filter(is_usable, reasons), reasons[0])
+        for name in ran[0].vacuous
+        if all(reasons := [each.vacuous.get(name, "") for each in ran])
+    }
     elements = sum(each.elements for each in ran)
     return Verification(len(ran), elements, differences, failure=failure, notes=notes, vacuous=useless)
 
@@ -278,7 +278,8 @@ def _on(
         return Verification(1, 0, (f"{told} are refused now: {error.line}",), vacuous=useless)
     unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
     notes = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
-    elements = sum(getattr(value, "size", 1) for name, value in expected.items() if name not in useless)
+    told_by = [value for name, value in expected.items() if is_usable(useless.get(name, "all equal"))]
+    elements = sum(getattr(value, "size", 1) for value in told_by)
     failure = nothing_told(expected, useless)
     # If on the same operands no tensor differs more than it may, these are notes.
     part = parting(inputs) if notes else ""
@@ -288,7 +289,7 @@ def _on(
 
 def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs: Mapping[str, Any]) -> str:
     """Return the first tensor that differs though its operands do not, by more than its node's change announces."""
-    makers = {name: node for node in after.proto.graph.node for name in node.output if name}
+    makers = {name: node for node in after.graph.nodes for name in node.outputs if name}
     held = before.graph.held
     pairs: dict[str, Node] = {}
     for node in before.graph.nodes:
@@ -347,13 +348,13 @@ def _run_once(model: Onnx, inputs: Mapping[str, Any]) -> dict[str, Array]:
     return {name: value.copy() for name, value in run(inputs).items() if isinstance(value, np.ndarray)}
 
 
-def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, NodeProto]) -> list[str]:
+def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, Node]) -> list[str]:
     """Return tensors, and the nearest ones upstream in the new model that the old model has, too."""
     found, seen, todo = dict.fromkeys(names), set[str](), [makers[name] for name in names]
     while todo:
         node = todo.pop()
-        seen.update(node.output)
-        for name in (*node.input, *(name for _, graph in subgraphs(node) for name in read_names(graph))):
+        seen.update(node.outputs)
+        for name in sorted(node.reads):
             if name in kept:
                 found.setdefault(name)
             elif name in makers and name not in seen:
@@ -412,12 +413,11 @@ def _is_within(change: Change | None, node: Node, right: Array, found: Any) -> b
     if change is None or show(found) != show(right):
         return False
     differs = change.differs or ""
+    if right.dtype.kind in "iu" and WRAPS in differs:
+        is_lost = np.isin(right, [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max])
+        return bool(np.all((found == right) | is_lost))
     if right.dtype.name not in FLOATS:
-        ends: list[int] = []
-        if right.dtype.kind in "iu":
-            ends = [min(np.iinfo(right.dtype).min, -1), np.iinfo(right.dtype).max]
-        is_lost = np.isin(right, ends)
-        return WRAPS in differs and bool(np.all((found == right) | is_lost))
+        return False
     info = ml_dtypes.finfo(right.dtype)  # type: ignore[no-untyped-call]
     a, b = right.astype(np.float64), found.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import count
 from typing import Any
 
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
-from halfulp.models.graph import Value, agree, describe, listed
+from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import FunctionTypes, Scope, Types, infer_types
 from halfulp.models.onnx.walk import (
@@ -60,23 +59,18 @@ class Walk(Onnx):
         self.made: set[str] = set()
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
 
-    @property
-    def owners(self) -> Iterator[tuple[Owner, int]]:
-        """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
-        return owners_of(self.proto)
-
     def told(self) -> list[Change]:
         """Return the changes since the last call."""
         changes, self.changes = self.changes, []
         return changes
 
     def rewrite_all(self, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite nodes of all :attr:`owners`, each in its opset, as :meth:`rewrite` does it."""
-        for owner, opset in self.owners:
+        """Rewrite nodes of the functions and of the graph, each in its opset, as :meth:`rewrite` does it."""
+        for owner, opset in owners_of(self.proto):
             self.rewrite(owner, opset, wanted, rewrite, where)
 
     def rewrite(self, owner: Owner, opset: int, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in one of :attr:`owners` and its subgraphs.
+        """Rewrite the nodes of ONNX's own domain that are wanted, in a function or the graph, and its subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
         no form for it. Such a node is noted in :attr:`refused` and left alone from then on.
@@ -106,9 +100,7 @@ class Walk(Onnx):
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():
                 self._walk(inner, wanted, rewrite, where)
-            if not wanted(node) or plain_domain(node.domain):
-                continue
-            if not self.refused.keys().isdisjoint(node.output):
+            if not wanted(node) or plain_domain(node.domain) or self.refused.keys() & {*node.output}:
                 continue
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
@@ -142,10 +134,10 @@ def drop_unreached(model: Onnx) -> list[Change]:
     """Remove the functions that a model's graph does not reach; return the changes."""
     functions = model.proto.functions
     kept = {identity(function) for function in reached(model.proto)}
-    names = [function.name for function in functions if identity(function) not in kept]
-    for index in reversed(range(len(functions))):
-        if identity(functions[index]) not in kept:
-            del functions[index]
+    useless = [index for index, function in enumerate(functions) if identity(function) not in kept]
+    names = [functions[index].name for index in useless]
+    for index in reversed(useless):
+        del functions[index]
     said = f"functions that nothing calls are left out: {listed(names, most=4)}"
     return [Change(model.file, said)] if names else []
 
@@ -167,8 +159,7 @@ def separate(model: Onnx) -> list[Change]:
             for _, calls in types.kinds(function)[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
-                name = next(n for i in count(2) if (n := f"{function.name}_{i}") not in names)
-                names.add(name)
+                names.add(name := unused(function.name, names))
                 proto.functions.add().CopyFrom(function)
                 proto.functions[-1].name = name
                 for call in calls:
@@ -182,9 +173,8 @@ def _drop(parts: Any, useless: set[str]) -> None:
     """Drop initializers or Constant nodes. To delete them one by one would move all behind it each time."""
 
     def is_useless(part: Any) -> bool:
-        if isinstance(part, NodeProto):
-            return part.op_type == "Constant" and set(part.output) <= useless
-        return part.name in useless
+        is_node = isinstance(part, NodeProto)
+        return part.op_type == "Constant" and set(part.output) <= useless if is_node else part.name in useless
 
     parts.sort(key=is_useless)  # stable, and copies nothing
     del parts[sum(not is_useless(part) for part in parts) :]
@@ -194,13 +184,10 @@ def _drop(parts: Any, useless: set[str]) -> None:
 
 
 def check_clauses(model: Onnx) -> list[Change]:
-    """Refuse a model if a Pow or PRelu breaks a clause of its version, also in subgraphs and functions.
-
-    Returns:
-        A notice for each slope that only fits some sizes of X.
+    """Return a notice for each slope that only fits some sizes of X, also in subgraphs and functions.
 
     Raises:
-        ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
+        ModelError: a Pow or PRelu breaks a clause of its version, by the types and shapes that are known.
     """
     doubts: list[Change] = []
     for scope in model.scopes():
@@ -210,7 +197,7 @@ def check_clauses(model: Onnx) -> list[Change]:
                     raise SpecError(error.clause, error.message, **error.shown, run=REPAIR)
             if node.op_type == "PRelu" and len(node.input) == 2:
                 x, slope = (scope.value(name).shape for name in node.input)
-                if (needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope)) is not None:
+                if needed := fits_only_if(in_force("onnx", "PRelu", scope.opset), x, slope):
                     doubt = f"the slope fits only if {needed}; if it is meant for another dim, halfulp repair moves it"
                     doubts.append(Change(scope.label(node), doubt, is_notice=True))
     return doubts
@@ -249,12 +236,11 @@ def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
         return None
     if x is None:
         x = (1, 1, None) if {*slope[:-1]} <= {1} else ()
-    needed = [
-        f"{'the last dim' if axis == len(x) - 1 else f'dim {axis}'} of X{'' if dim is None else f', {dim},'}"
-        f" has {size} elements"
-        for axis, (dim, size) in enumerate(zip(x, (1,) * (len(x) - len(slope)) + slope, strict=False))
-        if axis != min(1, len(x) - 1) and not isinstance(dim, int) and isinstance(size, int) and size != 1
-    ]
+    needed, last = [], len(x) - 1
+    for axis, (dim, size) in enumerate(zip(x, (1,) * (len(x) - len(slope)) + slope, strict=False)):
+        if axis != min(1, last) and not isinstance(dim, int) and isinstance(size, int) and size != 1:
+            which = f"{'the last dim' if axis == last else f'dim {axis}'} of X{f', {dim},' if dim else ''}"
+            needed.append(f"{which} has {size} elements")
     return " and ".join(needed) or None
 
 
@@ -266,7 +252,13 @@ def breaches(
         row.check_attributes(attributes)
     except SpecError as error:
         yield error
-        attributes = _allowed(row, attributes)
+        required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
+        valid = dict[str, Any]()  # on their own
+        for name, value in attributes.items():
+            with suppress(SpecError):
+                row.check_attributes({**required, name: value})
+                valid[name] = value
+        attributes = valid
     types, shapes = [each.type for each in operands], [each.shape for each in operands]
     # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
     for given in (types, [None] * len(types)):
@@ -284,22 +276,8 @@ def breaches(
         return
 
 
-def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are valid on their own."""
-    kept: dict[str, Any] = {}
-    required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
-    for name, value in attributes.items():
-        with suppress(SpecError):
-            row.check_attributes({**required, name: value})
-            kept[name] = value
-    return kept
-
-
 def _types(row: OpVersion, given: Sequence[str | None]) -> list[str]:
     """Return the types of operands. An unknown one becomes that of the same type variable, or an allowed one."""
-    variables = [row.inputs[min(index, len(row.inputs) - 1)].type for index in range(len(given))]
-    known = {variable: kind for variable, kind in reversed([*zip(variables, given, strict=True)]) if kind}
-    return [
-        kind or known.get(variable, row.type_variables[variable][0])
-        for variable, kind in zip(variables, given, strict=True)
-    ]
+    pairs = [(row.inputs[min(index, len(row.inputs) - 1)].type, kind) for index, kind in enumerate(given)]
+    known = {variable: kind for variable, kind in reversed(pairs) if kind}
+    return [kind or known.get(variable, row.type_variables[variable][0]) for variable, kind in pairs]

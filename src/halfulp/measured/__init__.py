@@ -167,7 +167,7 @@ def from_json(document: Mapping[str, Any]) -> Measured:
             row["verdict"],
             row.get("max_ulp"),
             row.get("message"),
-            tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
+            tuple(_group(name, **group) for name, group in row.get("groups", {}).items()),
             tuple(row.get("differs", ())),
             **of_exponents,
             slopes={kind: _constant(group) for kind, group in row.get("slopes", {}).items()},
@@ -187,14 +187,14 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _constant(group: list[Any]) -> Group:
-    verdict, max_ulp, example, grade, differs = [*group, *[None] * 4][:5]
-    return Group("constant", verdict, max_ulp, example=example, grade=grade, differs=differs)
+    return Group(
+        "constant", **dict(zip(("verdict", "max_ulp", "example", "grade", "differs"), group, strict=False))
+    )
 
 
-def _group(name: str, group: Mapping[str, Any]) -> Group:
-    cases = group.get("shapes", ())
-    shapes = tuple(Broadcast(tuple(map(tuple, shapes)), tuple(names)) for shapes, names in cases)
-    return Group(name, **{**group, "shapes": shapes})
+def _group(name: str, *, shapes: Sequence[Any] = (), **rest: Any) -> Group:
+    cases = tuple(Broadcast(tuple(map(tuple, of_case)), tuple(names)) for of_case, names in shapes)
+    return Group(name, shapes=cases, **rest)
 
 
 # --- the measurement in a document of halfulp check --json, without constants and slopes ------------

@@ -41,19 +41,12 @@ class Bullets(NamedTuple):
 Block = str | Table | Code | Bullets
 
 
-class Section(NamedTuple):
-    """A heading with the blocks below it."""
-
-    heading: str
-    blocks: tuple[Block, ...]
-
-
 class Page(NamedTuple):
     """A title, a lead of a sentence or two, and sections."""
 
     title: str
     lead: str
-    sections: tuple[Section, ...]
+    sections: dict[str, tuple[Block, ...]]  # by heading
 
 
 def page(op: OpVersion) -> Page:
@@ -61,20 +54,20 @@ def page(op: OpVersion) -> Page:
     ports = [("input", port) for port in op.inputs] + [("output", port) for port in op.outputs]
     port_rows = tuple((kind, port.name, port.type, port.text) for kind, port in ports)
     choices = tuple((u.question, u.choice, u.rule or "") for u in op.unspecified)
-    sections = [
-        Section("Facts", (_facts(op),)),
-        Section("Inputs and outputs", (Table(("", "name", "type", "meaning"), port_rows),)),
-        Section("Types", (_types(op),)),
-        Section("Attributes", (_attributes(op),)),
-        Section("Shapes", _shapes(op)),
-        Section("Clauses", (Table(("id", "rule"), tuple((c.id, c.text) for c in op.clauses)),)),
-        Section("Left open by the document", (Table(("question", "our choice", "contract"), choices),)),
-    ]
+    sections: dict[str, tuple[Block, ...]] = {
+        "Facts": (_facts(op),),
+        "Inputs and outputs": (Table(("", "name", "type", "meaning"), port_rows),),
+        "Types": (_types(op),),
+        "Attributes": (_attributes(op),),
+        "Shapes": _shapes(op),
+        "Clauses": (Table(("id", "rule"), tuple((c.id, c.text) for c in op.clauses)),),
+        "Left open by the document": (Table(("question", "our choice", "contract"), choices),),
+    }
     if op.body is not None:
-        sections.append(Section("Function body", (Code(op.body.rstrip(), ""),)))
+        sections["Function body"] = (Code(op.body.rstrip(), ""),)
     if op.examples:
-        sections.append(Section("Examples of the document", (_examples(op),)))
-    return Page(op.id, op.summary, tuple(sections))
+        sections["Examples of the document"] = (_examples(op),)
+    return Page(op.id, op.summary, sections)
 
 
 def _facts(op: OpVersion) -> Table:
@@ -147,9 +140,9 @@ def _examples(op: OpVersion) -> Code:
 def text(page: Page, width: int = WIDTH) -> str:
     """Return a page as plain text, no line of prose wider than ``width``."""
     lines = [page.title, "=" * len(page.title), *textwrap.wrap(page.lead, width)]
-    for section in page.sections:
-        below = (line for block in section.blocks for line in _text_block(block, width - 2))
-        lines += ["", section.heading, *(f"  {line}".rstrip() for line in below)]
+    for heading, blocks in page.sections.items():
+        below = (line for block in blocks for line in _text_block(block, width - 2))
+        lines += ["", heading, *(f"  {line}".rstrip() for line in below)]
     return "\n".join(lines)
 
 
@@ -216,8 +209,8 @@ def document(page: Page) -> str:
 def html(page: Page) -> str:
     """Return a page as a fragment of HTML, for notebooks."""
     parts = [_element("h3", page.title), _element("p", page.lead)]
-    for section in page.sections:
-        parts += [_element("h4", section.heading), *map(_html_block, section.blocks)]
+    for heading, blocks in page.sections.items():
+        parts += [_element("h4", heading), *map(_html_block, blocks)]
     return "".join(parts)
 
 

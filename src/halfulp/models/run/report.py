@@ -108,7 +108,9 @@ def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 def sentence(name: str, reason: str) -> str:
     """Return the text about a vacuous output."""
-    return f"output {printable(name)!r} is {reason}: it verifies nothing"
+    return (
+        f"output {printable(name)!r} is {reason}: it verifies {'little' if is_usable(reason) else 'nothing'}"
+    )
 
 
 def is_usable(reason: str) -> bool:
