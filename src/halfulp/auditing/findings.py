@@ -180,9 +180,8 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
         prints = "--blocklist TOOL prints the list for a tool" if is_listed else ""
         return Remedy(f"keep it in {seen.type} when the model goes to {type}", prints)
     if not seen.region:
-        return Remedy(
-            f"nothing of {type} holds such results", "scale the data, or give this part another type"
-        )
+        way_out = "scale the data, or give this part another type"
+        return Remedy(f"nothing of {type} holds such results", way_out)
     assert model.data is not None
     nodes = model.data.in_float32(type)
     reason = ""

@@ -227,9 +227,8 @@ def _answers(model: ModelReport) -> Iterator[Part]:
     if model.data is not None and (model.nodes or model.data.samples):
         texts.append(_of_data(model.data, len(model.nodes)))
     if model.has_bodies:
-        texts.append(
-            "notice: in the bodies of If, Loop and Scan the data was looked at in Pow and PRelu only"
-        )
+        bodies = "in the bodies of If, Loop and Scan"
+        texts.append(f"notice: {bodies} the data was looked at in Pow and PRelu only")
     if model.unread:
         texts.append(f"not looked into: {few(model.unread)}")
     if model.norms:

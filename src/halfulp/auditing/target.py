@@ -82,7 +82,7 @@ def default() -> dict[str, tuple[Asked, ...]]:
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
-        format: tuple(targets[each] for each in names if each in targets) for format, names in LOADERS.items()
+        kind: tuple(targets[each] for each in names if each in targets) for kind, names in LOADERS.items()
     }
 
 
@@ -230,13 +230,11 @@ def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conve
 
 def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
     """Return a line for each thing that is wrong: for all groups of one detail, and for each group without one."""
-    names_by_detail: dict[str, dict[str, None]] = {}
+    by_detail: dict[str, dict[str, None]] = {}
     for group in bad:
         name, colon, detail = _reason(use, group).partition(": ")
-        names_by_detail.setdefault(colon + detail or name, {})[name] = None
-    return tuple(
-        ", ".join(names) + detail * (detail not in names) for detail, names in names_by_detail.items()
-    )
+        by_detail.setdefault(colon + detail or name, {})[name] = None
+    return tuple(", ".join(names) + detail * (detail not in names) for detail, names in by_detail.items())
 
 
 def _of_invalid(

@@ -87,9 +87,8 @@ def audit(
     from halfulp.auditing.report import WIDTH, lines
 
     html, json = shared.placed(place, output, html=html, json=json)
-    shared.check_writable(
-        json, html, read=[model, *shared.files_of(inputs), *map(Path, targets or [])], force=force
-    )
+    read = [model, *shared.files_of(inputs), *map(Path, targets or [])]
+    shared.check_writable(json, html, read=read, force=force)
     if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         expected = f"--input NAME=FILE, or made-up data: {way_out}"
@@ -251,12 +250,8 @@ def _repair_document(model: Path, output: Path | None, repair: Repair) -> dict[s
         "file": str(model),
         "written": None if output is None else str(output),
         "valid": repair.valid,
-        "changes": [
-            {"node": change.node, "what": change.what, "differs": change.differs} for change in repair.changes
-        ],
-        "left": [
-            {"node": left.node or left.file, "why": left.text, "valid": left.valid} for left in repair.left
-        ],
+        "changes": [{"node": it.node, "what": it.what, "differs": it.differs} for it in repair.changes],
+        "left": [{"node": it.node or it.file, "why": it.text, "valid": it.valid} for it in repair.left],
         "verification": verification and {"same": verification.same, "text": str(verification)},
     }
 
@@ -319,9 +314,8 @@ def run(
     shared.say(to, *result.lost)
     if result.lost and isinstance(loaded, Onnx):
         words = " ".join(f"-i {shlex.quote(file)}" for file in files) or "--samples 1"
-        shared.say(
-            to, f"halfulp audit {in_shell(model)} {words} says where the infinities go, and what helps"
-        )
+        audit_it = f"halfulp audit {in_shell(model)} {words}"
+        shared.say(to, f"{audit_it} says where the infinities go, and what helps")
     shared.say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if outputs.vacuous and not files:
         shared.say(to, "-i NAME=FILE gives it other inputs")
@@ -479,13 +473,12 @@ def _bench_network(
     from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
 
+    fact = "networks are measured in ONNX Runtime"
     if format_of(path) != "onnx":
-        raise HalfulpError(
-            f"{path}: networks are measured in ONNX Runtime", expected="the .onnx file that it was made from"
-        )
+        raise HalfulpError(f"{path}: {fact}", expected="the .onnx file that it was made from")
     if not has_module("onnxruntime"):
-        missing = "networks are measured in ONNX Runtime, which is not installed"
-        raise HalfulpError(f"{path}: {missing}", expected="pip install 'halfulp[onnxruntime]'")
+        install = "pip install 'halfulp[onnxruntime]'"
+        raise HalfulpError(f"{path}: {fact}, which is not installed", expected=install)
     files, dims = shared.parted(inputs)
     with measuring.light(path) as model, shared.working() as progress:
         nodes = len(measuring.nodes_of(model))

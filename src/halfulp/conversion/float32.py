@@ -58,8 +58,8 @@ def _in_float32(walk: Walk, what: str) -> str | None:
                     walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
     nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
-    why = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-    return None if len(walk.changes) > before else nothing + why * (what == "norms")
+    hint = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    return None if len(walk.changes) > before else nothing + hint * (what == "norms")
 
 
 FLOAT32 = (_inlined, _in_float32)

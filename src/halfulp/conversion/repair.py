@@ -265,7 +265,7 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
     opset = default_opset(model.proto.opset_import) or 1
-    late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
+    late = {node.op_type: version for version, node in late_nodes(graph, opset)}
     if late:
         newest = max(late.values())
         newer = f"{command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
@@ -401,9 +401,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
     """
     weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
-    halves = dict[
-        str, str
-    ]()  # the values in float32 that norms compute of float16 or bfloat16, with that type
+    halves = dict[str, str]()  # that norms compute in float32 of float16 or bfloat16, with that type
     for known in walk.scopes() if is_half else ():
         for node in known.owner.node:
             if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
@@ -551,11 +549,8 @@ def _correct_operands(
             yield Change(name, f"{said} is not cast from {wanted}, {_DECLARED}")
             node.input[place] = operand
             touched |= {*node.output}
-        x, y = map(known.get, node.input) if is_pow else ("", "")
-        is_wider = (x in INTEGERS and y in FLOATS) or (x in TYPES and holds(wanted, x))
-        is_meant = x in INTEGERS or not single.intersection(node.input[1:])
-        if (x != y == wanted and is_wider and is_meant) or (x == "bool" and wanted in TYPES):
-            yield Change(name, f"X is cast from {x} to {wanted}, {_DECLARED}")
+        if is_pow and _is_base_of(wanted, *map(known.get, node.input), is_one=node.input[1] in single):
+            yield Change(name, f"X is cast from {known[node.input[0]]} to {wanted}, {_DECLARED}")
             taken.add(new := unused(f"{node.input[0]}_{wanted}", taken))
             cast_base = helper.make_node("Cast", node.input[:1], [new], to=enum_of(wanted))
             graph.node.insert([*graph.node].index(node), cast_base)
@@ -577,6 +572,12 @@ def _cast_operands(
         return cast
     alike = next((each for each, gives_result in of_one_type(node, opset) if gives_result), {})
     return {i: name for i, name in cast.items() if i in alike and kind in map(known.get, alike.values())}
+
+
+def _is_base_of(kind: str, x: str | None, y: str | None, *, is_one: bool) -> bool:
+    """Tell whether a framework casts a base of a type for a result of another one, which the exponent has."""
+    is_wider = (x in INTEGERS and y in FLOATS) or (x in TYPES and holds(kind, x))
+    return (x != y == kind and is_wider and (x in INTEGERS or not is_one)) or (x == "bool" and kind in TYPES)
 
 
 def _declared_types(graph: GraphProto) -> dict[str, str]:

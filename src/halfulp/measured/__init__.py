@@ -6,6 +6,7 @@
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -102,6 +103,7 @@ def available() -> dict[str, tuple[str, ...]]:
     return {name: tuple(versions) for name, versions in _files().items()}
 
 
+@cache
 def nearest(target: str, version: str | None = None) -> Measured | None:
     """Return the measurement of a version of a runtime, of the newest one if not given, or else of the nearest one.
 
@@ -111,7 +113,8 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
     if files is None:
         return None
     older = [measured for measured in files if version is None or order(measured) <= order(version)]
-    return _read(files[older[-1] if older else next(iter(files))])
+    path = files[older[-1] if older else next(iter(files))]
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def loads(text: str) -> list[Measured]:
@@ -136,19 +139,11 @@ def order(version: str) -> tuple[tuple[int, str], ...]:
 @cache
 def _files() -> dict[str, dict[str, Path]]:
     """Return the files by runtime and version, oldest first."""
-    paths: dict[str, dict[str, Path]] = {}
-    for path in _FOLDER.glob("*.json"):
-        target, _, version = path.stem.rpartition("-")
-        paths.setdefault(target, {})[version] = path
-    return {
-        target: dict(sorted(files.items(), key=lambda file: order(file[0])))
-        for target, files in sorted(paths.items())
-    }
-
-
-@cache
-def _read(path: Path) -> Measured:
-    return from_json(json.loads(path.read_text(encoding="utf-8")))
+    files = defaultdict[str, dict[str, Path]](dict)
+    names = (path.stem.rpartition("-")[::2] for path in _FOLDER.glob("*.json"))
+    for target, version in sorted(names, key=lambda name: (name[0], order(name[1]))):
+        files[target][version] = _FOLDER / f"{target}-{version}.json"
+    return {**files}
 
 
 def from_json(document: Mapping[str, Any]) -> Measured:
@@ -187,9 +182,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _constant(group: list[Any]) -> Group:
-    return Group(
-        "constant", **dict(zip(("verdict", "max_ulp", "example", "grade", "differs"), group, strict=False))
-    )
+    names = "verdict", "max_ulp", "example", "grade", "differs"
+    return Group("constant", **dict(zip(names, group, strict=False)))
 
 
 def _group(name: str, *, shapes: Sequence[Any] = (), **rest: Any) -> Group:
