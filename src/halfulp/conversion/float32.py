@@ -105,7 +105,7 @@ def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     nodes = scope.owner.node
     named = (node for number, node in enumerate(nodes) if _is_named(scope, what, names, number, node))
     wanted = [*(chain(*norms(scope)) if what == "norms" else named)]
-    made = {name for node in wanted for name in node.output}
+    made = set(chain.from_iterable(node.output for node in wanted))
     for node in nodes:
         if node.op_type == "Cast" and not made.isdisjoint(node.input):
             made.update(node.output)
