@@ -317,7 +317,7 @@ def test_inputs_that_keep_their_type_have_a_mark():
     ):
         x, y = parameter(kind, 2), parameter(kind, 2)
         replaced(outputs_of(x, y), x, y)
-        assert (operators._KEY in [*x.get_rt_info().keys()]) is is_marked
+        assert (plugin._MARK in [*x.get_rt_info().keys()]) is is_marked
 
 
 def test_an_operator_of_others_called_power_stays():

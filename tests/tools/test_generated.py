@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.integrations.onnxruntime import rewrite
+from halfulp.integrations import onnxruntime
 from tools import make_constants, make_rules
 
 ROOT = Path(__file__).parents[2]
@@ -27,4 +27,4 @@ def test_constants_of_one_float32():
 def test_rules_of_onnx_runtimes_kernels():
     assert make_rules.generate() == make_rules.TARGET.read_text(encoding="ascii")
     # Nodes are given the clauses of these checks.
-    assert set(make_rules.checks()) == set(rewrite._SHAPE_CHECKS)
+    assert set(make_rules.checks()) == set(onnxruntime._SHAPE_CHECKS)

@@ -35,7 +35,7 @@ from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
-from halfulp.integrations.onnxruntime.rewrite import DOMAIN
+from halfulp.integrations.onnxruntime import DOMAIN
 from halfulp.models import onnx
 from halfulp.models.files import Source, format_of
 from halfulp.models.onnx import Onnx

@@ -265,7 +265,7 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
     opset = default_opset(model.proto.opset_import) or 1
-    late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
+    late = {node.op_type: version for version, node in late_nodes(graph, opset)}
     if late:
         newest = max(late.values())
         newer = f"{command(file, 'convert', opset=newest)} makes it a model of opset {newest}"

@@ -11,9 +11,8 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,9 +83,7 @@ def _memory_or_number(operand: Any) -> Memory | Array:
 
 def compiled_file(name: str) -> Path | None:
     """Return a file for devices, if the build made it. In an editable install it is in another folder."""
-    spec = find_spec(__package__ or "")
-    folders = (spec.submodule_search_locations if spec else None) or []
-    return next((path for folder in folders if (path := Path(folder) / name).is_file()), None)
+    return next((path for folder in __path__ if (path := Path(folder, name)).is_file()), None)
 
 
 KERNELS = compiled_file("kernels.ptx")
@@ -103,7 +100,6 @@ class Memory(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type as NumPy's dtype."""
         return element_type(self.type).dtype
 
 
@@ -130,9 +126,9 @@ def launch(
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
 
 
-def xla_handlers() -> dict[str, Any]:
+def xla_handlers() -> Any:
     """Return the functions that XLA calls in the middle of a program for CUDA, by the names of their calls."""
-    return cast("dict[str, Any]", core().xla_handlers())
+    return core().xla_handlers()
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -152,18 +148,16 @@ def _operand(operand: Memory | Array) -> Any:
 
 def share_memory(a: Memory, b: Memory) -> bool:
     """Whether two arrays may overlap other than element by element, judged by their bounds."""
-    if (a.address, a.shape, a.strides, a.type) == (b.address, b.shape, b.strides, b.type):
-        return False
-    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
-    return a_low < b_high and b_low < a_high
 
+    def bounds(memory: Memory) -> tuple[int, int]:
+        if 0 in memory.shape:
+            return memory.address, memory.address
+        reaches = [stride * (dim - 1) for stride, dim in zip(memory.strides, memory.shape, strict=True)]
+        low, high = (sum(pick(reach, 0) for reach in reaches) for pick in (min, max))
+        return memory.address + low, memory.address + high + memory.dtype.itemsize
 
-def _bounds(memory: Memory) -> tuple[int, int]:
-    if 0 in memory.shape:
-        return memory.address, memory.address
-    reaches = [stride * (dim - 1) for stride, dim in zip(memory.strides, memory.shape, strict=True)]
-    low, high = (sum(pick(reach, 0) for reach in reaches) for pick in (min, max))
-    return memory.address + low, memory.address + high + memory.dtype.itemsize
+    (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
+    return a != b and a_low < b_high and b_low < a_high
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
@@ -199,10 +193,16 @@ class Library:
     """A library's arrays on one device."""
 
     stream: int  # the library's stream of the device
-    allocate: Allocate | None = None  # the argument of launch; None for the driver's own
 
-    def __init__(self) -> None:
+    def __init__(self, like: Any) -> None:
+        self._like = like
+        self._device: Any = getattr(like, "device", None)
         self._between: list[Any] = []  # objects whose memory is needed until the launches are in the stream
+
+    def allocate(self, size: int) -> int:
+        """Return the address of memory for the launches; None in place of this function is the driver's own."""
+        self._between.append(self.new((size,), "uint8", None))
+        return self.memory(self._between[-1]).address
 
     def memory(self, array: Any) -> Memory:
         """Return an array's place. All later work in the stream finds its elements there."""
@@ -246,16 +246,9 @@ def _is_writeable(array: Any) -> bool:
 
 class Torch(Library):
     def __init__(self, like: Any) -> None:
-        super().__init__()
+        super().__init__(like)
         self._torch = sys.modules["torch"]
-        self._device = like.device
         self.stream = self._torch.cuda.current_stream(self._device).cuda_stream
-        self.allocate = self._allocate
-
-    def _allocate(self, size: int) -> int:
-        memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
-        self._between.append(memory)
-        return int(memory.data_ptr())
 
     def memory(self, array: Any) -> Memory:
         resolved = plain_tensor(array, self._torch)
@@ -277,18 +270,10 @@ class Torch(Library):
 
 class CuPy(Library):
     def __init__(self, like: Any) -> None:
-        super().__init__()
+        super().__init__(like)
         self._cupy = sys.modules["cupy"]
-        self._device = like.device
         with self._device:
             self.stream = self._cupy.cuda.get_current_stream().ptr
-        self.allocate = self._allocate
-
-    def _allocate(self, size: int) -> int:
-        with self._device:
-            memory = self._cupy.empty(size, "uint8")
-        self._between.append(memory)
-        return int(memory.data.ptr)
 
     def memory(self, array: Any) -> Memory:
         type, shape, strides = element_type(array.dtype).name, tuple(array.shape), tuple(array.strides)
@@ -317,11 +302,11 @@ class Other(Library):
 
     stream = 1  # CUDA's number of the device's default stream
 
+    allocate = None  # type: ignore[assignment]
+
     def __init__(self, like: Any) -> None:
-        super().__init__()
-        self._like = like
-        self._core = core()
-        self._device = 0
+        super().__init__(like)
+        self._core, self._device = core(), 0
 
     def memory(self, array: Any) -> Memory:
         memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)

@@ -69,12 +69,10 @@ def _lazily(operator: Operator, function: Any, x: Any, y: Any) -> da.Array:
     x, y = (a if is_number(a) or isinstance(a, da.Array) else da.asarray(as_array(a)) for a in (x, y))
     if is_number(y):
         x = da.asarray(x)
-    known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
-    # A number has no shape, and the call for each block converts it.
-    types = (TensorType(known.type, ()) if is_number(a) else _tensor_type(a) for a in (x, y))
-    operator.infer(*types)
+    types = [
+        None if is_number(a) else tensor_type((a.dtype, [None if math.isnan(n) else int(n) for n in a.shape]))
+        for a in (x, y)
+    ]
+    of_number = TensorType(next(filter(None, types)).type, ())  # the call for each block converts it
+    operator.infer(*(kind or of_number for kind in types))
     return function(x, y)
-
-
-def _tensor_type(array: da.Array) -> TensorType:
-    return tensor_type((array.dtype, [None if math.isnan(n) else int(n) for n in array.shape]))

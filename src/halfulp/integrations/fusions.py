@@ -1,6 +1,7 @@
 """The parts of ONNX models that runtimes take for norms, and whether they are such."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from onnx import ModelProto, NodeProto
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
+from halfulp.types import Shape
 
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
@@ -28,8 +30,10 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
         return
     makers = {name: node for node in nodes for name in node.output}
     readers = readers_of(nodes)
-    squares = (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2)
-    for path in (_path(square, readers) for square in squares):
+    for square in (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2):
+        path = [square]  # and those that follow it, while each is the only one that reads the one before it
+        while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
+            path += ahead
         kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
@@ -43,14 +47,6 @@ def _exponent(node: NodeProto, known: Scope) -> float | None:
     if node.op_type == "Pow" and len(node.input) == 2:
         return scalar(node.input[1], known)
     return {"Mul": 2.0, "Sqrt": 0.5}.get(node.op_type)
-
-
-def _path(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> list[NodeProto]:
-    """Return a node and those that follow it, at most 7, while each is the only one that reads the one before it."""
-    path = [node]
-    while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
-        path += ahead
-    return path
 
 
 def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
@@ -74,18 +70,18 @@ def _reasons(
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
     is_square, has_new_dims = _exponent(path[0], known) == 2, _has_new_dims(path[0], known)
-    reasons, is_layer_norm = {}, len(means) == 2
+    reasons, is_layer_norm, scale = {}, len(means) == 2, _enlarging(path, known)
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
         reasons["openvino"] = _DIMS
-    elif is_square and has_new_dims and not is_layer_norm:
+    elif is_square and not is_layer_norm and (has_new_dims or (scale is not None and {*scale[:-1]} <= {1})):
         reasons["openvino"] = _OTHER
     by_layer_norm = _in_onnxruntime(path, centred, means, known)
     if by_layer_norm or (by_layer_norm is not None and is_square):
         loses = any(loses_dims) if by_layer_norm else loses_dims[0]
         mean_and_root = {means[-1].output[0], path[3].output[0]}
         is_turned = by_layer_norm and not mean_and_root.isdisjoint((centred.input[0], path[4].input[0]))
-        is_other = is_turned or has_new_dims
+        is_other = is_turned or has_new_dims or len(scale or ()) == 1
         reasons["onnxruntime"] = _SQUARES if not is_square else _OTHER if is_other else _DIMS * loses
     return reasons
 
@@ -108,6 +104,26 @@ def _has_new_dims(square: NodeProto, known: Scope) -> bool:
     """Whether the exponent has more dims than the base, as far as that is known."""
     base, result = (known.value(name).shape for name in (square.input[0], square.output[0]))
     return base is not None and result is not None and len(base) < len(result)
+
+
+def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
+    """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
+    base = known.value(path[0].input[0]).shape
+    for before, node in pairwise(path[4:]):
+        scale, result = (known.value(name).shape for name in (_other(node, before), node.output[0]))
+        if (
+            node.op_type == "Mul"
+            and base
+            and result
+            and (len(result) > len(base) or base[-1] == 1 != result[-1])
+        ):
+            return scale
+    return None
+
+
+def _other(node: NodeProto, before: NodeProto) -> str:
+    """Return the input of a node that another node does not make."""
+    return next((name for name in node.input if name not in before.output), "")
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:

@@ -170,10 +170,7 @@ def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array, **
     """Call a handler in the middle of a traced program; a NumPy function where there is no handler."""
     # Batches of PReLU are made equal: a batched slope must not enlarge an x without a batch.
     batching = "broadcast_all" if on_host is hu.prelu else "expand_dims"
-    call = jax.ffi.ffi_call(target, result, vmap_method=batching)
-
-    def native(x: jax.Array, y: jax.Array) -> Any:
-        return call(x, y, **attributes)
+    native = partial(jax.ffi.ffi_call(target, result, vmap_method=batching), **attributes)
 
     def call_back(x: jax.Array, y: jax.Array) -> Any:
         array = jax.pure_callback(

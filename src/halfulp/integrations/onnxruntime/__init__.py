@@ -8,8 +8,10 @@ its own memory.
 
 import contextlib
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import wraps
 from importlib import import_module
 from mmap import ACCESS_READ, mmap
@@ -18,18 +20,31 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.errors import HalfulpWarning, UnsupportedError, did_you_mean
+from halfulp.errors import (
+    REPAIR,
+    HalfulpError,
+    HalfulpWarning,
+    ModelError,
+    SpecError,
+    UnsupportedError,
+    did_you_mean,
+    printable,
+    within,
+)
 from halfulp.installed import get_library
 from halfulp.integrations.fusions import fused_by_onnxruntime
-from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.files import Source, opened
-from halfulp.models.graph import listed
+from halfulp.models.graph import Value, listed
 from halfulp.models.onnx import Onnx, parse
-from halfulp.models.onnx.checks import check_calls
-from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.checks import check_calls, label
+from halfulp.models.onnx.infer import Ask, Scope
+from halfulp.models.onnx.inline import RESOLVED, inlined
+from halfulp.models.onnx.tensors import declaration
+from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
+from halfulp.specs import OpVersion, TensorType, find
 from halfulp.types import TYPES, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -127,7 +142,7 @@ def open_session(
     register(options)
     find_external_data(options, parsed)
     # It names the clause that a node breaks, if one does.
-    data = patched(parsed.proto, parsed.file).SerializeToString()
+    data = _patched(parsed).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
@@ -152,12 +167,10 @@ def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
 def _session_by_provider(
     ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str]
 ) -> Any:
-    """Return a session that runs a model as it is; an error if it has custom operators or is refused.
-
-    The model is not parsed, since parsing takes as long as a good part of the session's creation.
-    """
+    """Return a session that runs a model as it is; an error if it has custom operators or is refused."""
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
+    # It is not parsed, since parsing takes as long as a good part of the session's creation.
     with _bytes_of(model) as data:
         powers = powers_of(data)
         assert powers is not None  # it has no custom operators
@@ -170,10 +183,8 @@ def _session_by_provider(
 
 
 def _guard(ort: Any) -> None:
-    """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function.
-
-    ONNX Runtime fuses before it asks a provider for its nodes, and only a session's arguments can prevent that.
-    """
+    """Let sessions with the provider leave out the fusion into LayerNorm if it would change a model's function."""
+    # ONNX Runtime fuses before it asks a provider for its nodes, and only a session's arguments can prevent that.
     start = ort.InferenceSession.__init__
     if hasattr(start, "__wrapped__"):
         return
@@ -221,18 +232,18 @@ def _bytes_of(model: Any) -> Iterator[Any]:
         yield data
 
 
+_VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
+
+
 def _has_functions(data: bytes | mmap) -> bool:
     """Return whether a serialized model has functions, by the tags of its fields."""
     place = 0
 
     def number() -> int:
         nonlocal place
-        value = shift = 0
-        while True:
-            value |= (data[place] & 127) << shift
-            place, shift = place + 1, shift + 7
-            if data[place - 1] < 128:
-                return value
+        digits = _VARINT.match(data, place)[0]  # type: ignore[index]
+        place += len(digits)
+        return sum((digit & 127) << 7 * n for n, digit in enumerate(digits))
 
     while place < len(data):
         field, kind = divmod(number(), 8)
@@ -335,6 +346,7 @@ def patch(model: Source) -> ModelProto:
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
+        UnsupportedError: a function with such nodes needs another opset than the model's.
 
     Example:
         >>> from onnx import parser
@@ -344,8 +356,7 @@ def patch(model: Source) -> ModelProto:
         >>> node.domain, node.op_type
         ('halfulp', 'Pow_float16')
     """
-    parsed = parse(model)
-    return patched(parsed.proto, parsed.file)
+    return _patched(parse(model))
 
 
 def library() -> str:
@@ -449,3 +460,98 @@ def _ort_value(ort: Any, value: Any) -> Any:
 
 def _is_small(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and TYPES.get(value.dtype.name) in _SMALL.values()
+
+
+# --- Models of custom operators ------------------------------------------------------------------------
+#
+# Each node becomes the operator of its X's type (``Pow_float16``), with its version as attributes: the broadcasting
+# rule, and the clause that each check enforces. So types must be known before the model runs. The onnx package infers
+# them; ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
+
+DOMAIN = "halfulp"
+
+# The checks whose clauses the kernels look up by their attributes: bindings/onnxruntime/rules.h.
+_SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
+
+
+class _Untyped(Exception):
+    """The type of a node's operand can't be inferred."""
+
+
+def _patched(model: Onnx) -> ModelProto:
+    """Return the model of :func:`patch`."""
+    file, result = model.file, inlined(model.proto, model.file, every=False)
+    if all(node.domain != RESOLVED for node in every_node(result.graph)):
+        return result
+    ways: tuple[Ask, ...] = ("none", "all")
+    for ask in ways:
+        attempt = deepcopy(result)
+        try:
+            for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
+                _patch(scope, file)
+        except _Untyped as untyped:
+            name, node = untyped.args
+            continue
+        if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
+            attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+        return attempt
+    hint = "declare it in the graph's value_info"
+    raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
+
+
+def _patch(scope: Scope, file: str) -> None:
+    """Patch the nodes of a graph, but not of the graphs within it."""
+    graph: Any = scope.owner
+    declared = {info.name for info in (*graph.value_info, *graph.output)}
+    for index, node in enumerate(graph.node):
+        if node.domain == RESOLVED:
+            output = _patch_node(node, index, scope, file)
+            scope.types.setdefault(output.name, output)
+            # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
+            if output.name not in declared:
+                graph.value_info.append(declaration(output.name, output.type, output.shape))
+
+
+def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
+    """Make a node a custom operator, and return its output's type and shape."""
+    row = find(node.op_type)
+    named = label(NodeProto(name=node.name, op_type=row.name), index, "")
+    with within(file, named):
+        if not (all(node.input) and any(node.output)):
+            raise HalfulpError("an operand or the output is missing")
+        attributes: dict[str, Any] = {}
+        for attribute in node.attribute:
+            try:
+                attributes[attribute.name] = helper.get_attribute_value(attribute)
+            except ValueError:
+                raise HalfulpError(f"its attribute {printable(attribute.name)!r} has no value") from None
+        operands = []
+        for value in map(scope.value, node.input):
+            if value.kind not in ("undeclared", "tensor"):
+                raise HalfulpError("an operand is not a tensor", got=str(value))
+            if value.type is None:
+                raise _Untyped(value.name, named)
+            operands.append(TensorType(value.type, value.shape))
+        try:
+            output = row.infer(*operands, **attributes)
+        except SpecError as error:
+            raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
+        describing = list(_told(row, attributes))
+    node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
+    del node.attribute[:]
+    node.attribute.extend(describing)
+    return Value(node.output[0], output.type, output.shape)
+
+
+def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
+    """Yield the attributes of a custom operator: the parts of its version that the kernel needs."""
+    yield helper.make_attribute("version", row.id)
+    yield helper.make_attribute("broadcasting", row.broadcasting.name)
+    enforced = {check for clause in row.clauses for check in clause.enforces}
+    for check in _SHAPE_CHECKS:
+        if check in enforced:
+            name = "clause_" + check.replace(" ", "_").replace("-", "_")
+            yield helper.make_attribute(name, f"{row.id}.{row.clause(check).id}")
+    for name, value in row.check_attributes(attributes).items():
+        if isinstance(value, int):
+            yield helper.make_attribute(name, value)

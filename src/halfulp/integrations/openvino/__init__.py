@@ -20,8 +20,6 @@ from halfulp.integrations.openvino.operators import (
     OPERATORS,
     ROWS,
     WIDE,
-    HalfulpPower,
-    HalfulpPReLU,
     array_of,
     bodies,
     build,
@@ -29,8 +27,6 @@ from halfulp.integrations.openvino.operators import (
     dims,
     in_cpp,
     is_ours,
-    label,
-    mark,
     type_of,
 )
 from halfulp.operators import op
@@ -39,7 +35,7 @@ from halfulp.types import same_bits
 __all__ = ["OPERATORS", "build", "replace"]
 __dir__ = __all__.copy
 
-_OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU}
+_OURS = dict(zip(("Power", "PRelu"), OPERATORS, strict=True))
 
 
 def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
@@ -82,8 +78,9 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     sentences = _replace(model, every_node)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
-        if type_of(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
-            mark(parameter)
+        is_half = type_of(parameter.output(0)) in ("f16", "bf16")
+        if is_half and _mark() is not None and _stays_ours(parameter.output(0), members):
+            parameter.set_rt_info(_mark(), _MARK)
     return sentences
 
 
@@ -99,16 +96,14 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
-            if every_node or not varies or not _is_exact(node):
+            if every_node or not varies or not _is_exact(node) or _is_enlarged(node):
                 sentences += _substitute(node, varies)
     return sentences
 
 
 def _keep_dims_in_norm(mean: Any) -> None:
-    """Write a ReduceMean that is of squares, or is subtracted, as one that keeps its dims, and a Squeeze.
-
-    The plugin would take the norm around it for one whose means keep their dims.
-    """
+    """Write a ReduceMean that is of squares, or is subtracted, as one that keeps its dims, and a Squeeze."""
+    # The plugin would take the norm around it for one whose means keep their dims.
     readers = {end.get_node().get_type_name() for end in mean.output(0).get_target_inputs()}
     if mean.input_value(0).get_node().get_type_name() in ("Power", "Multiply") or "Subtract" in readers:
         kept = ov.opset13.reduce_mean(mean.input_value(0), mean.input_value(1), True)
@@ -117,11 +112,25 @@ def _keep_dims_in_norm(mean: Any) -> None:
         replace_node(mean, squeezed)
 
 
-def _stays_ours(output: Any, members: Set[str]) -> bool:
-    """Return whether only halfulp's operators and outputs of the model read a tensor and the results.
+def _is_enlarged(power: Any) -> bool:
+    """Return whether a product in the norm around a power has another shape, which the plugin's norm loses."""
+    node, shape = power, power.get_output_partial_shape(0)
+    while len(ends := node.output(0).get_target_inputs()) == 1:
+        (end,) = ends
+        node = end.get_node()
+        if node.get_type_name() == "Multiply" and node.get_output_partial_shape(0) != shape:
+            return True
+        if node.get_type_name() not in _IN_NORM:
+            break
+    return False
 
-    Other readers would combine the tensor with tensors in f32.
-    """
+
+_IN_NORM = ("ReduceMean", "Add", "Sqrt", "Power", "Divide", "Multiply")
+
+
+def _stays_ours(output: Any, members: Set[str]) -> bool:
+    """Return whether only halfulp's operators and outputs of the model read a tensor and the results."""
+    # Other readers would combine the tensor with tensors in f32.
     for end in output.get_target_inputs():
         node = end.get_node()
         if node.get_name() not in members or node.get_type_name() == "Result":
@@ -135,7 +144,8 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
 def _substitute(node: Any, varies: bool) -> list[str]:
     """Replace a node, or return the sentence why it stays OpenVINO's own. Powers of sizes have none."""
     types = [type_of(end) for end in (*node.inputs(), *node.outputs())]
-    own = f"{label(node)} stays OpenVINO's own"
+    label = f"{node.get_friendly_name()!r} ({node.get_type_name()})"
+    own = f"{label} stays OpenVINO's own"
     if unknown := [kind for kind in types if kind not in ROWS]:
         return [f"{own}: halfulp has no type {unknown[0]}"]
     if wide := [kind for kind in types if kind in WIDE]:
@@ -144,12 +154,37 @@ def _substitute(node: Any, varies: bool) -> list[str]:
     operands, attributes = node.input_values(), {"operands": ",".join(types[:2])}
     if (rule := node.get_attributes().get("auto_broadcast")) is not None:
         attributes["auto_broadcast"] = str(rule)
-    with within(None, label(node)):
+    with within(None, label):
         ours = _OURS[node.get_type_name()](operands, **attributes)
     ours = in_cpp(type(ours).__name__, operands, attributes) or ours
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
     return []
+
+
+# Inputs that keep their type. The plugin respects an attribute that keeps a node's types, called a mark here. Python
+# can't create one, but reading a model that has it gives one to copy.
+
+_MARK = "DisablePrecisionConversion_0"
+
+_CARRIER = """<net name="carrier" version="11">
+  <layers>
+    <layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
+      <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
+      <output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
+    <layer id="1" name="y" type="Result" version="opset1">
+      <input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
+  </layers>
+  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
+</net>"""
+
+
+@cache
+def _mark() -> Any:
+    """Return the attribute, or None if this version lacks it."""
+    (x,) = core().read_model(_CARRIER.encode(), b"").get_parameters()
+    info = x.get_rt_info()
+    return info[_MARK] if _MARK in list(info.keys()) else None
 
 
 # Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.
@@ -164,7 +199,7 @@ _EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 _SIZES = (2, 16, 5, 7)
 
 
-def _varying(model: ov.Model) -> frozenset[str]:
+def _varying(model: ov.Model) -> set[str]:
     """Return the names of the nodes that depend on an input's values. The plugin may fold the others."""
     names: set[str] = set()
     for node in model.get_ordered_ops():
@@ -172,11 +207,11 @@ def _varying(model: ov.Model) -> frozenset[str]:
         is_known = node.get_type_name() in ("Constant", "ShapeOf")
         if not is_known and (not sources or any(source.get_node().get_name() in names for source in sources)):
             names.add(node.get_name())
-    return frozenset(names)
+    return names
 
 
 def _is_exact(node: Any) -> bool:
-    """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 with halfulp's bits; False if that is unknown.
+    """Return whether the CPU plugin computes a node with halfulp's bits, in f32; False if that is unknown.
 
     The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
     """
@@ -197,16 +232,12 @@ def _is_exact(node: Any) -> bool:
 
 
 def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
-    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape.
-
-    A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
-    """
+    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape."""
+    # A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
     if int(np.prod(slope)) == 1:
         return len(slope) <= len(x)
-    if len(x) < 2:
-        return False
-    channels = (x[1],)
-    return slope in (channels, (*channels, *[1] * (len(x) - 2)), (1, *channels, *[1] * (len(x) - 2)))
+    behind = [1] * (len(x) - 2)
+    return len(x) > 1 and slope in ((x[1],), (x[1], *behind), (1, x[1], *behind))
 
 
 @cache

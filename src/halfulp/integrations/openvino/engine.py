@@ -19,10 +19,7 @@ from halfulp.models.run.report import NodeRun, RunReport
 
 
 class Compiled:
-    """A compiled model with one request. OpenVINO's errors become ModelErrors.
-
-    ``profile`` says whether :meth:`layers` will be called.
-    """
+    """A compiled model with one request, whose layers may be timed. OpenVINO's errors become ModelErrors."""
 
     def __init__(self, model: Any, file: str, *, profile: bool = False) -> None:
         self._file = file
@@ -31,40 +28,21 @@ class Compiled:
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
 
-    def bind(self, inputs: Mapping[str, Any]) -> None:
-        """Set the inputs by any of their tensors' names."""
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Run the model on inputs by any of their names, and return copies of the outputs by all of their names."""
         with blaming(self._file):
             for end in self._compiled.inputs:
                 array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
                 tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
                 self._request.set_tensor(end, tensor)
-
-    def infer(self) -> None:
-        with blaming(self._file):
             self._request.infer()
-
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Run the model on inputs, and return copies of the outputs by all of their names."""
-        self.bind(inputs)
-        self.infer()
-        outputs = [(end.get_names(), self.output(n)) for n, end in enumerate(self._compiled.outputs)]
-        return {name: array for names, array in outputs for name in names}
-
-    def layers(self) -> list[tuple[str, str, float]]:
-        """Return the layers of the last run as names, types and seconds."""
-        executed = ov.ProfilingInfo.Status.EXECUTED
-        return [
-            (row.node_name, row.node_type, row.real_time.total_seconds())
-            for row in self._request.get_profiling_info()
-            if row.status == executed
-        ]
-
-    def output(self, index: int) -> Array:
-        """Return a copy of an output."""
-        tensor = self._request.get_output_tensor(index)
-        if tensor.element_type.get_type_name() == "boolean":
-            return np.array(tensor.data, bool)
-        return array_of(tensor).copy()
+        outputs: dict[str, Array] = {}
+        for index, end in enumerate(self._compiled.outputs):
+            tensor = self._request.get_output_tensor(index)
+            is_bool = tensor.element_type.get_type_name() == "boolean"
+            array = np.array(tensor.data, bool) if is_bool else array_of(tensor).copy()
+            outputs |= dict.fromkeys(end.get_names(), array)
+        return outputs
 
 
 def sentence(error: object) -> str:
@@ -82,7 +60,7 @@ def blaming(file: str) -> Iterator[None]:
         raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None
 
 
-class Runner:
+class Runner(Compiled):
     """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
     Any values of the model's graph may be its outputs.
@@ -107,31 +85,32 @@ class Runner:
         for value in graph.inputs:
             copy_of(value.name).get_tensor().add_names({_INPUT + value.name})
         results = [place_of(result.input_value(0)) for result in network.get_results()]
-        self._outputs: dict[str, int] = {}
         for value in graph.outputs:
             end = copy_of(value.name)
             if place_of(end) not in results:
                 network.add_outputs([end])
                 results.append(place_of(end))
-            self._outputs[value.name] = results.index(place_of(end))
+            network.outputs[results.index(place_of(end))].get_tensor().add_names({_OUTPUT + value.name})
         if left := put_into(network, every_node=True):
             reason = "not exact in openvino, which has to run other layers"
             raise UnsupportedError(f"{model.file}: {reason}: {left[0]}")
         self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
-        self._compiled = Compiled(network, model.file, profile=True)
+        super().__init__(network, model.file, profile=True)
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Return the outputs by name."""
         values = bind(self._model, inputs)
-        self._compiled.bind({_INPUT + name: value for name, value in values.items()})
-        self._compiled.infer()
-        return {name: self._compiled.output(index) for name, index in self._outputs.items()}
+        arrays = super().__call__({_INPUT + name: value for name, value in values.items()})
+        return {value.name: arrays[_OUTPUT + value.name] for value in self._model.graph.outputs}
 
     def report(self) -> RunReport:
         """Return the layers that OpenVINO has executed in the last run."""
         nodes = {node.source.get_friendly_name(): node for node in self._model.graph.nodes}
         rows = []
-        for name, kind, seconds in self._compiled.layers():
+        for layer in self._request.get_profiling_info():
+            if layer.status != ov.ProfilingInfo.Status.EXECUTED:
+                continue
+            name, kind, seconds = layer.node_name, layer.node_type, layer.real_time.total_seconds()
             row = NodeRun(f"'{printable(name)}' ({kind})", kind, "openvino", seconds=seconds, calls=1)
             if name in nodes:
                 node, known = nodes[name], self._model.graph.declared
@@ -144,4 +123,5 @@ class Runner:
         return RunReport(rows)
 
 
-_INPUT = "halfulp input "  # the prefix of the names by which a Runner finds inputs
+# The prefixes of the names by which a Runner finds inputs and outputs.
+_INPUT, _OUTPUT = "halfulp input ", "halfulp output "

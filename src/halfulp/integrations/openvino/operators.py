@@ -39,27 +39,32 @@ _HELD_AS = {"f16": "f32", "bf16": "f32", "i16": "i32", "u16": "i32", "u32": "i32
 class _Operator(ov.Op):
     """An operator of halfulp. Reading a model back creates one without arguments and then visits its attributes."""
 
-    names: tuple[str, ...] = ()  # of the row's attributes
-    row = ""
+    row: Any
 
     def __init__(self, inputs: Any = None, **attributes: str) -> None:
         super().__init__(self)
-        self.attributes = dict.fromkeys(("operands", *self.names), "") | attributes
+        names = ("operands", *(attribute.name for attribute in self.row.attributes))
+        self.attributes = dict.fromkeys(names, "") | attributes
         if inputs is not None:
             self.set_arguments(inputs)
             self.constructor_validate_and_infer_types()
 
     def _of_row(self) -> dict[str, Any]:
-        return {name: self.attributes[name] for name in self.names}
+        return {name: value for name, value in self.attributes.items() if name != "operands"}
 
     def validate_and_infer_types(self) -> None:
         # The declared types: when a plugin asks again, it may have narrowed the inputs'.
-        kinds = [ROWS[kind].name for kind in self.attributes["operands"].split(",")]
+        kinds = self.attributes["operands"].split(",")
         shapes = (dims(self.get_input_partial_shape(index)) for index in range(self.get_input_size()))
-        kind, shape = op(self.row).infer(*zip(kinds, shapes, strict=True), **self._of_row())
+        operands = zip((ROWS[kind].name for kind in kinds), shapes, strict=True)
+        kind, shape = self.row.infer(*operands, **self._of_row())
         sizes = None if shape is None else [dim if isinstance(dim, int) else -1 for dim in shape]
         partial = ov.PartialShape.dynamic() if sizes is None else ov.PartialShape(sizes)
-        self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
+        # A plugin that holds the first operand in a wider type than declared does so with all tensors of that type,
+        # and expects it here too: other operators accept no mixture of types.
+        held, declared = self.get_input_element_type(0).get_type_name(), str(TYPES[kind].openvino)
+        is_held = held != kinds[0] and held == _HELD_AS.get(declared)
+        self.set_output_type(0, getattr(ov.Type, held if is_held else declared), partial)
 
     def clone_with_new_inputs(self, inputs: Any) -> Any:
         return type(self)(inputs, **self.attributes)
@@ -73,30 +78,16 @@ class _Operator(ov.Op):
 
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
         # Do not iterate over OpenVINO's sequences: they end by a C++ exception, which takes longer than all of this.
-        declared = self.attributes["operands"].split(",")
-        operands = [self._read(inputs[index], kind) for index, kind in enumerate(declared)]
-        self._write(outputs[0], np.asarray(op(self.row)(*operands, **self._of_row())))
+        operands = []
+        with np.errstate(all="ignore"):  # a conversion that overflows gives an infinity
+            for index, declared in enumerate(self.attributes["operands"].split(",")):
+                self._check_held(inputs[index].element_type.get_type_name(), declared)
+                operands.append(cast(array_of(inputs[index]), ROWS[declared].dtype))
+            values, held = self.row(*operands, **self._of_row()), outputs[0].element_type.get_type_name()
+            self._check_held(held, str(TYPES[values.dtype.name].openvino))
+            outputs[0].shape = ov.Shape(values.shape)
+            _store(cast(np.asarray(values), ROWS[held].dtype), ROWS[held], outputs[0].data)
         return True
-
-    def _held_result(self, declared: str) -> str:
-        # A plugin that holds the first operand in a wider type than declared does so with all tensors of that type,
-        # and expects it here too: other operators accept no mixture of types.
-        given = self.get_input_element_type(0).get_type_name()
-        is_as_declared = given == self.attributes["operands"].partition(",")[0]
-        return given if not is_as_declared and given == _HELD_AS.get(declared) else declared
-
-    def _read(self, tensor: Any, declared: str) -> Array:
-        held = tensor.element_type.get_type_name()
-        self._check_held(held, declared)
-        return _cast(_values(tensor, ROWS[held]), declared)
-
-    def _write(self, tensor: Any, values: Array) -> None:
-        row = ROWS[tensor.element_type.get_type_name()]
-        if row.dtype != values.dtype:
-            self._check_held(str(row.openvino), str(TYPES[values.dtype.name].openvino))
-            values = _cast(values, str(row.openvino))
-        tensor.shape = ov.Shape(values.shape)
-        _store(values, row, tensor.data)
 
     def _check_held(self, held: str, declared: str) -> None:
         if held not in (declared, _HELD_AS.get(declared)):
@@ -111,14 +102,13 @@ class _Operator(ov.Op):
 class HalfulpPower(_Operator):
     """Power-1, correctly rounded."""
 
-    names = ("auto_broadcast",)
-    row = "openvino.Power-1"
+    row = op("openvino.Power-1")
 
 
 class HalfulpPReLU(_Operator):
     """PReLU-1, correctly rounded."""
 
-    row = "openvino.PReLU-1"
+    row = op("openvino.PReLU-1")
 
 
 OPERATORS: tuple[type[Any], ...] = (HalfulpPower, HalfulpPReLU)
@@ -133,10 +123,7 @@ def dims(shape: Any) -> tuple[int | None, ...] | None:
 
 def array_of(tensor: Any) -> Array:
     """Return the values of an ``openvino.Tensor`` or a Constant, without a copy unless their type is packed."""
-    return _values(tensor, ROWS[tensor.get_element_type().get_type_name()])
-
-
-def _values(tensor: Any, row: ElementType) -> Array:
+    row = ROWS[tensor.get_element_type().get_type_name()]
     data = np.asarray(tensor.data)
     if not _is_packed(row):
         return data.view(row.dtype)
@@ -169,11 +156,6 @@ def tensor_of(values: Array) -> Any:
     return tensor
 
 
-def _cast(values: Array, kind: str) -> Array:
-    with np.errstate(all="ignore"):  # an overflow gives an infinity
-        return cast(values, ROWS[kind].dtype)
-
-
 def is_ours(node: Any) -> bool:
     return node.get_type_name() in {kind.__name__ for kind in OPERATORS}
 
@@ -188,35 +170,11 @@ def bodies(node: Any) -> Iterator[ov.Model]:
 
 
 def type_of(end: Any) -> str:
-    name: str = end.get_element_type().get_type_name()
-    return name
+    return end.get_element_type().get_type_name()
 
 
 def place_of(end: Any) -> tuple[str, int]:
     return end.get_node().get_name(), end.get_index()
-
-
-def label(node: Any) -> str:
-    return f"{node.get_friendly_name()!r} ({node.get_type_name()})"
-
-
-# --- inputs that keep their type -----------------------------------------------------------------------
-#
-# The plugin respects an attribute that keeps a node's types, called a mark here. Python can't create one, but reading a
-# model that has it gives one to copy.
-
-_KEY = "DisablePrecisionConversion_0"
-
-_CARRIER = """<net name="carrier" version="11">
-  <layers>
-    <layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
-      <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
-      <output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
-    <layer id="1" name="y" type="Result" version="opset1">
-      <input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
-  </layers>
-  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
-</net>"""
 
 
 @cache
@@ -230,20 +188,6 @@ def core() -> Any:
     for operator in OPERATORS:
         core.add_extension(operator)
     return core
-
-
-@cache
-def _attribute() -> Any:
-    """Return the plugin's attribute, or None if this version lacks it."""
-    (x,) = core().read_model(_CARRIER.encode(), b"").get_parameters()
-    info = x.get_rt_info()
-    return info[_KEY] if _KEY in list(info.keys()) else None
-
-
-def mark(node: Any) -> None:
-    """Mark a node, so that it keeps its types, if this version can."""
-    if _attribute() is not None:
-        node.set_rt_info(_attribute(), _KEY)
 
 
 # --- Power and PReLU of f32, f16 and bf16 in C++: nodes that do not call into Python ---------------------
@@ -268,8 +212,9 @@ def build() -> str:
     """
     target = _library()
     if not target.is_file():
-        patterns = ("libs/libopenvino.so.*", "libs/libtbb.so.*")
-        libraries = [str(file) for pattern in patterns for file in _FOLDER.glob(pattern)]
+        libraries = [
+            str(file) for name in ("openvino", "tbb") for file in _FOLDER.glob(f"libs/lib{name}.so.*")
+        ]
         if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
             raise UnsupportedError(
                 "halfulp's operators for OpenVINO in C++ need its headers and libraries",

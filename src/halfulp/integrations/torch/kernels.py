@@ -103,15 +103,14 @@ def _open_triton() -> bool:
     """Let programs for CUDA link halfulp's powers from now on, and return whether they do."""
     if triton.BITCODE is None or torch.version.hip:
         return False
-    config, _triton = torch._inductor.config, torch.utils._triton
     triton.enable()
-    threads, key = config.compile_threads, _triton.triton_hash_with_backend
-    config.compile_threads = 1  # workers are other processes
+    _REMOVALS.callback(triton.disable)
+    # Workers are other processes.
+    _REMOVALS.enter_context(torch._inductor.config.patch(compile_threads=1))
+    _triton, key = torch.utils._triton, torch.utils._triton.triton_hash_with_backend
     # It is part of a kernel's source, so that one from outside is not taken.
     _triton.triton_hash_with_backend = lambda: f"{key()} halfulp"
     _REMOVALS.callback(setattr, _triton, "triton_hash_with_backend", key)
-    _REMOVALS.callback(setattr, config, "compile_threads", threads)
-    _REMOVALS.callback(triton.disable)
     return True
 
 

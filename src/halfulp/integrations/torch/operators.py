@@ -61,15 +61,13 @@ def exponent_tensor(number: Number, device: torch.device) -> Tensor:
 
 
 def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a 0-d tensor of a type: rounded once; in a graph, of a type that holds it.
-
-    While tracing it is the result of operators, because torch loses constants inside control flow.
-    """
+    """Return a number as a 0-d tensor of a type: rounded once; in a graph, of a type that holds it."""
     if not torch.compiler.is_compiling():
         if device == CPU and not _is_watched():
             return constant(number, dtype)
         fits = isinstance(number, torch.SymInt | torch.SymFloat)
         return torch.scalar_tensor(number if fits else fitting(number, dtype), dtype=dtype, device=device)
+    # While tracing it is the result of operators, because torch loses constants inside control flow.
     terms: tuple[Number, ...] = (number,)
     if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
         terms = _float32_terms(float(number))  # the exporter to ONNX rounds an argument of full to float32
@@ -89,11 +87,9 @@ def rounded(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a float64 tensor to a type, in steps that the compiler knows.
-
-    torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
-    set), so that the result is as if rounded once.
-    """
+    """Convert a float64 tensor to a type, in steps that the compiler knows."""
+    # torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
+    # set), so that the result is as if rounded once.
     if dtype in (torch.float64, torch.float32):
         return wide.to(dtype)
     nearest = wide.to(torch.float32)
@@ -291,7 +287,6 @@ def _with_tangent(operator: Any, gradients: Any, products: Sequence[Any]) -> Any
 
 def _autograd_kernel(operator: Any, gradients: Any) -> Any:
     """Return the operator's kernel above those of devices; torch.library.register_autograd's takes twice the time."""
-
     redispatch, below = operator._handle.redispatch_boxed, torch._C._after_autograd_keyset
 
     def forward(ctx: Any, x: Tensor, y: Tensor, keyset: Any) -> Tensor:
