@@ -427,7 +427,7 @@ def bench(
     (json,) = shared.placed(None, output, json=json)
     if model is None and (inputs or json):
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
-    from halfulp.benchmark.comparison import environment
+    from halfulp.installed import environment
 
     if threads is None:
         threads = thread_count()
