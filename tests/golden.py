@@ -277,9 +277,7 @@ def ran(words: list[str]) -> tuple[str, int]:
     before = held()
     with (
         patch("halfulp.auditing.target.installed", lambda: {"onnxruntime": "1.31.1"}),
-        patch(
-            "halfulp.benchmark.comparison.environment", lambda threads: {}
-        ),  # is for this process's libraries
+        patch("halfulp.installed.environment", lambda threads: {}),  # is for this process's libraries
         patch("gc.collect"),  # of so many objects as a test process has, it would be most of an audit's time
     ):
         done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})

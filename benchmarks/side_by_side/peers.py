@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from halfulp import operators
+from halfulp import installed, operators
 from halfulp._interop import Array
-from halfulp.benchmark import comparison as timing
 from halfulp.types import element_type
 
 
@@ -358,7 +357,7 @@ def environment(threads: int, isa: str = "") -> dict[str, str]:
     A library reads them when it is loaded.
     """
     # Exclude the time that the system takes to zero the memory of a new result, as with `out=`.
-    variables = timing.environment(threads) | {
+    variables = installed.environment(threads) | {
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
     }

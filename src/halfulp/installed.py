@@ -1,4 +1,4 @@
-"""Which packages are installed, without loading them, and where programs find the library libhalfulp and its header."""
+"""Which packages are installed, without loading them, how many threads they take, and where libhalfulp is."""
 
 import sys
 from collections.abc import Callable
@@ -46,6 +46,23 @@ def has_module(name: str) -> bool:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # its entry in sys.modules is broken
         return False
+
+
+_THREADS = (
+    "HALFULP_NUM_THREADS",
+    "OMP_NUM_THREADS",  # torch
+    "MKL_NUM_THREADS",  # torch
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NPROC",  # JAX: the size of the thread pool of its CPU client
+)
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Return environment variables that give libraries, when they are loaded, this number of threads."""
+    # Threads that spin-wait would slow the next library.
+    return dict.fromkeys(_THREADS, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
 
 
 # --- the library ------------------------------------------------------------------------------------

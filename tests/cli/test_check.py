@@ -88,8 +88,7 @@ def test_an_interrupted_check_has_results_so_far(tmp_path, monkeypatch):
 
 
 def test_without_a_target_what_is_installed_is_checked(monkeypatch):
-    here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
-    monkeypatch.setattr("halfulp.conformance.targets.installed", lambda: here)
+    monkeypatch.setattr("halfulp.conformance.targets.DEFAULT", ("numpy", "onnx-reference"))
     result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
     assert json.loads(result.stdout)["target"]["name"] == "onnx-reference"
     assert "no target is named; checking the installed runtimes: onnx-reference" in result.stderr
@@ -98,7 +97,7 @@ def test_without_a_target_what_is_installed_is_checked(monkeypatch):
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
 def test_nothing_is_installed(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("halfulp.conformance.targets.installed", list)
+    monkeypatch.setattr("halfulp.conformance.targets.DEFAULT", ())
     result = run(*arguments)
     assert result.exit_code == 2
     assert "nothing to check: no runtime that takes this is installed" in result.stderr

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import halfulp as hu
 from halfulp.cli import app
 from halfulp.conformance.accuracy import TypeAccuracy, _all_pairs, measure, table
-from halfulp.conformance.cases.operands import Pairs
+from halfulp.conformance.cases.values import Pairs
 from halfulp.conformance.check import Examiner
 from halfulp.conformance.targets import find
 from halfulp.types import from_codes

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.conformance.report.documents import document
 
-from halfulp.conformance.document import Allowed, load_allowed
+from halfulp.conformance.document import Entry, Result, load_allowed, stale
+from halfulp.conformance.judge import Judgement
 from halfulp.errors import HalfulpError
 
 TEXT = """
@@ -19,23 +20,35 @@ onnx.Pow-15/bfloat16,*  refused  no bfloat16 kernels
 """
 
 
-def loaded(tmp_path: Path, text: str) -> Allowed:
+def loaded(tmp_path: Path, text: str) -> list[Entry]:
     """Return what a file of this text says."""
     path = tmp_path / "known.txt"
     path.write_text(text)
     return load_allowed(path)
 
 
+def result(id: str, verdict: str) -> Result:
+    """Return a result with no more than its id and its verdict."""
+    return Result({"id": id, "verdict": verdict}, Judgement("exact"))
+
+
+def reason(allowed: list[Entry], target: str, case: str, verdict: str) -> str | None:
+    """Return the reason of the first entry that allows a finding."""
+    fault = {"id": case, "verdict": verdict}
+    return next((entry.reason for entry in allowed if entry.allows(target, fault)), None)
+
+
 def test_which_findings_are_allowed(tmp_path):
     allowed = loaded(tmp_path, TEXT)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
-    assert allowed.reason("numpy", hard, "wrong") == "x^3 by multiplication"
-    assert allowed.reason("torch", hard, "crashed") is not None
-    assert allowed.reason("numpy", hard, "hung") is None
-    assert allowed.reason("onnxruntime", bfloat, "refused") == "no bfloat16 kernels"
-    assert allowed.reason("numpy", bfloat, "refused") is None
+    assert reason(allowed, "numpy", hard, "wrong") == "x^3 by multiplication"
+    assert reason(allowed, "torch", hard, "crashed") is not None
+    assert reason(allowed, "numpy", hard, "hung") is None
+    assert reason(allowed, "onnxruntime", bfloat, "refused") == "no bfloat16 kernels"
+    assert reason(allowed, "numpy", bfloat, "refused") is None
     length = "onnx.Pow-7/float32,float32/reproducibility/length-5"
-    assert allowed.reason("openvino", length, "differs") is not None
+    differs = {"aspect": "length", "verdict": "differs", "example": {"case": length}}
+    assert [entry.allows("openvino", differs) for entry in allowed] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -57,21 +70,27 @@ def test_up_to_a_bound(word, differently, is_allowed, tmp_path):
     allowed = loaded(tmp_path, f"onnx.Pow-* {word} known")
     case = document("right")["cases"][0] | {"id": "onnx.Pow-7/float32,float32/hard/0", "verdict": "wrong"}
     case |= {"grade": "edges", "special": 0, "max_ulp": 16} | differently
-    assert (allowed.reason("numpy", case["id"], case["verdict"], case) == "known") == is_allowed
+    assert [entry.reason for entry in allowed if entry.allows("numpy", case)] == ["known"] * is_allowed
     # An entry is stale where nothing is wrong, not where a bound is exceeded.
-    assert bool(allowed.stale("numpy", [case["id"]])) == (case["verdict"] != "wrong")
+    assert bool(stale(allowed, "numpy", [result(case["id"], case["verdict"])])) == (
+        case["verdict"] != "wrong"
+    )
 
 
 def test_stale_entries(tmp_path):
     allowed = loaded(tmp_path, TEXT)
     hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
-    assert [entry.line for entry in allowed.stale("onnxruntime", [hard, bfloat])] == [3, 6]
-    allowed.reason("onnxruntime", hard, "wrong")
-    (stale,) = allowed.stale("onnxruntime", [hard, bfloat])
-    assert str(stale) == "[onnxruntime] onnx.Pow-15/bfloat16,* refused no bfloat16 kernels"
+    both = [result(hard, "exact"), result(bfloat, "exact")]
+    assert [entry.line for entry in stale(allowed, "onnxruntime", both)] == [3, 6]
+    (entry,) = stale(allowed, "onnxruntime", [result(hard, "wrong"), result(bfloat, "exact")])
+    assert str(entry) == "[onnxruntime] onnx.Pow-15/bfloat16,* refused no bfloat16 kernels"
+    # Bits that are not reproducible are a finding of a case that is exact.
+    folded = result("onnx.Pow-7/float32,float32/reproducibility/length-5", "exact")
+    assert [entry.line for entry in stale(allowed, "openvino", [folded])] == [8]
+    assert not stale(allowed, "openvino", [folded._replace(same=False)])
     # Nothing is known about cases that were not run, and about other targets.
-    assert not allowed.stale("onnxruntime", [hard])
-    assert not allowed.stale("numpy", [bfloat])
+    assert not stale(allowed, "onnxruntime", [result(hard, "wrong")])
+    assert not stale(allowed, "numpy", [result(hard, "wrong"), result(bfloat, "exact")])
 
 
 @pytest.mark.parametrize(

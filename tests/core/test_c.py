@@ -16,8 +16,7 @@ import pytest
 from tests.house.builds import ROOT, run, tool
 
 import halfulp as hu
-from halfulp.conformance.cases.operands import joined, outer
-from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.cases.values import hard_pairs, joined, outer
 from halfulp.types import TYPES, codes, same_bits
 
 HEADER = Path(hu.get_include(), "halfulp.h").read_text()

@@ -11,8 +11,7 @@ import pytest
 from tests.house.builds import run, tool
 
 import halfulp as hu
-from halfulp.conformance.cases.operands import Pairs, joined, outer
-from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.cases.values import Pairs, hard_pairs, joined, outer
 from halfulp.errors import UnsupportedError
 from halfulp.installed import get_libm
 

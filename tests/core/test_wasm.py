@@ -12,8 +12,7 @@ from tests.conformance.report.browser import chromium, requests, show
 from tests.house.builds import FOLDER, ROOT, digest, outdated, run, sources, tool
 
 import halfulp as hu
-from halfulp.conformance.cases.operands import Pairs, Random, cast, joined
-from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.cases.values import Pairs, Random, cast, hard_pairs, joined
 from halfulp.doors import DIGESTS
 
 HALF = 500_000

@@ -9,7 +9,7 @@ from tests.oracle.compare import differences
 from tests.oracle.grids import Part, pow_grid, prelu_grid, random_bits, specials
 
 import halfulp as hu
-from halfulp.conformance.cases.operands import outer
+from halfulp.conformance.cases.values import outer
 from halfulp.types import TYPES
 
 DEVICES = pytest.mark.parametrize("device", [PTX, HOST], ids=["ptx", "host"])

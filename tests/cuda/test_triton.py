@@ -16,8 +16,7 @@ from tests.oracle.grids import random_bits
 
 import halfulp as hu
 from halfulp import reference
-from halfulp.conformance.cases.operands import Pairs, joined, outer
-from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.cases.values import Pairs, hard_pairs, joined, outer
 from halfulp.integrations import triton as door
 from halfulp.types import same_bits
 

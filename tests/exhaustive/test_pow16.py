@@ -5,7 +5,7 @@ import pytest
 from tests.exhaustive.pow16 import TYPE_NAMES, Counts, row
 
 from halfulp import reference
-from halfulp.conformance.cases.operands import exact_pairs
+from halfulp.conformance.cases.values import exact_pairs
 from halfulp.types import TYPES, codes, float_type
 
 

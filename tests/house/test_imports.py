@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "benchmark": BASE | {"_interop", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "pages", "_interop", "operators", "reference", "models", "backend"}
-    | {"benchmark", "integrations", "options"},
+    | {"integrations", "options"},
     "integrations": BASE | {"specs", "_interop", "operators", "models", "cuda"},
     "cli": BASE
     | {

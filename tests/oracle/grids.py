@@ -10,9 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.conformance.cases import operands, values
-from halfulp.conformance.cases.operands import Random, cast, exact_pairs, exponents, outer, result_logs
-from halfulp.conformance.cases.values import every_value, hard_pairs
+from halfulp.conformance.cases import values
+from halfulp.conformance.cases.values import (
+    Random,
+    cast,
+    every_value,
+    exact_pairs,
+    exponents,
+    hard_pairs,
+    outer,
+)
 from halfulp.types import TYPES, codes, float_type, from_codes
 
 LONG_FLOATS = {"float64", "float32", "float16", "bfloat16"}
@@ -41,7 +48,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         return [special, Part("every pair", *outer(every_value(x_name), every_value(y_name)))]
     n = 500 if IS_FRESH else 100 if {x_name, y_name} <= LONG_FLOATS else 20
     random, x = drawn(rng), bases(x_name, rng, 4 * n)
-    ends = exponents(x, values.end_logs(x_name, random, 4 * n), y_name, random)
+    ends = exponents(x, y_name, random, values.end_logs(x_name, random, 4 * n))
     parts = [
         special,
         Part("edges of the range", x, values.neighbours(ends, random)),
@@ -50,7 +57,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         Part("exact cases and ties", *exact_pairs(x_name, y_name, int(rng.integers(1 << 32)), 3 * n)),
         Part("worst cases", *hard_pairs(x_name, y_name)),
         Part("random bits", random_bits(x_name, rng, 3 * n), random_bits(y_name, rng, 3 * n)),
-        Part("random results", *operands.pow_values(x_name, y_name, random, 4 * n)),
+        Part("random results", *values.pow_values(x_name, y_name, random, 4 * n)),
     ]
     return [part for part in parts if len(part.x)]
 
@@ -61,7 +68,7 @@ def prelu_grid(name: str, rng: np.random.Generator) -> list[Part]:
     parts = [
         Part("specials", *outer(specials(name), specials(name))),
         Part("random bits", random_bits(name, rng, count), random_bits(name, rng, count)),
-        Part("random values", *operands.prelu_values(name, random, count)),
+        Part("random values", *values.prelu_values(name, random, count)),
         Part("edges of the range", *values.prelu_edges(name, random)),
     ]
     if TYPES[name].bits <= 8:
@@ -84,14 +91,14 @@ def specials(name: str) -> np.ndarray:
 def about_one(x_name: str, y_name: str, random: Random, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Bases within a twentieth of 1, where logarithms are small and exponents great, and results all over the range."""
     x = cast(random.uniform(0.95, 1.05, count), x_name)
-    y = exponents(x, result_logs(x_name, random, count), y_name, random)
+    y = exponents(x, y_name, random)
     return x, values.neighbours(y, random)
 
 
 def bases(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
     """Bases of all sizes, and random bits."""
     random = drawn(rng)
-    return random.mixed(operands.bases(name, random, count), random.bits(name, count))
+    return random.mixed(values.bases(name, random, count), random.bits(name, count))
 
 
 def random_bits(name: str, rng: np.random.Generator, count: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from tests.oracle.grids import Part, pow_grid, random_bits, specials
 
 import halfulp as hu
 from halfulp import reference
-from halfulp.conformance.cases.operands import outer
+from halfulp.conformance.cases.values import outer
 
 TYPES = ["float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"]
 SCALE_BIASES = [

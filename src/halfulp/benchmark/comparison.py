@@ -43,15 +43,6 @@ ROWS = ("float32 ** float32", "float64 ** float64", "float16 ** float16", "PRelu
 PROFILED_RUNS = 10
 Call = Callable[[], object]
 
-_THREADS = (
-    "HALFULP_NUM_THREADS",
-    "OMP_NUM_THREADS",  # torch
-    "MKL_NUM_THREADS",  # torch
-    "NUMEXPR_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NPROC",  # JAX: the size of the thread pool of its CPU client
-)
 _SHORTEST = 300e-6  # minimum seconds of a sample; a shorter call is repeated
 _LONG = 2e-3  # seconds; a call this long does not profit from caches that an earlier call warmed
 
@@ -132,12 +123,6 @@ def _timed(call: Call, repeats: int) -> float:
     for _ in range(repeats):
         call()
     return (time.perf_counter() - start) / repeats
-
-
-def environment(threads: int) -> dict[str, str]:
-    """Return environment variables that give libraries, when they are loaded, this number of threads."""
-    # Threads that spin-wait would slow the next library.
-    return dict.fromkeys(_THREADS, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -415,11 +400,8 @@ def _cells(contender: Contender | str, nodes: int) -> list[str]:
     exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
     # A fusion may compute another function.
     exact = f"node by node: {exact}" if times.executed == 0 else exact
-    return [
-        spread(summary(contender.times), _time),
-        part if times.executed else "merged into others",
-        exact if compared else "not compared",
-    ]
+    part = part if times.executed else "merged into others"
+    return [spread(summary(contender.times), _time), part, exact if compared else "not compared"]
 
 
 def _time(seconds: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,26 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.shared import (
-    OUTPUT,
-    FailOn,
-    File,
-    Force,
-    Html,
-    Json,
-    Names,
-    check_writable,
-    console,
-    is_stdout,
-    output_option,
-    people,
-    placed,
-    print_rows,
-    say,
-    working,
-    write_json,
-    write_text,
-)
+from halfulp.cli import shared
+from halfulp.cli.shared import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
 from halfulp.options import CheckOptions, takes
@@ -120,57 +101,55 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
+    from halfulp.conformance import report
     from halfulp.conformance.check import processors, selection
     from halfulp.conformance.document import dumps, load_allowed
     from halfulp.conformance.export import FORMATS
-    from halfulp.conformance.report import junit as junit_report
-    from halfulp.conformance.report import render, show
     from halfulp.conformance.targets import BUILT_IN
 
     if list_:
         rows = [(s.name, "yes" if has_module(s.package) else "", s.install) for s in BUILT_IN.values()]
-        print_rows(console(), ("target", "installed", "to install it"), rows, ())
+        shared.print_rows(shared.console(), ("target", "installed", "to install it"), rows, ())
         return
     specs = find_all(targets, command, library)
-    operators, groups = _listed(options["operators"]), _listed(options["groups"])
+    operators, groups = (
+        [name.strip() for value in options[key] for name in value.split(",") if name.strip()]
+        for key in ("operators", "groups")
+    )
     chosen = selection(operators, (), options["types"], groups, options["cases"])
-    json, html, junit = written = placed(None, output, json=json, html=html, xml=junit)
+    json, html, junit = written = shared.placed(None, output, json=json, html=html, xml=junit)
     if not specs and (export is None or any(written)):
         specs = _installed(chosen)
     allowed = load_allowed(allow)
     read = [allow, *(spec.file for spec in specs)]
-    check_writable(*written, read=read, force=force)  # now, not after a long run
+    shared.check_writable(*written, read=read, force=force)  # now, not after a long run
     if format not in FORMATS:
         raise HalfulpError(f"--format {format[:80]}; {did_you_mean(format, FORMATS)}")
-    if is_stdout(export):
+    if shared.is_stdout(export):
         raise HalfulpError("-: --export takes a folder")
     if html is not None and not has_module("jinja2"):
         raise HalfulpError("pages need jinja2: pip install 'halfulp[check]'")
     mode: Mode = "full" if full else "quick"
     if export is not None:
         summary = _export(export, format, mode, chosen, options["ulp_limit"])
-        typer.echo(summary, err=any(map(is_stdout, written)))
+        typer.echo(summary, err=any(map(shared.is_stdout, written)))
     if not specs:
         return
     reports = _check_all(
         specs,
         mode=mode,
         selection=chosen,
-        processes=options["processes"] or processors(),
         allowed=allowed,
-        ulp_limit=options["ulp_limit"],
-        time_limit=options["time_limit"],
         threads=processors(),
+        **{name: options[name] for name in ("processes", "ulp_limit", "time_limit")},
     )
-    documents = [report.document for report in reports]
-    if html is not None:
-        write_text(html, render(documents))
-    if json is not None:
-        write_text(json, dumps(documents))
-    if junit is not None:
-        write_text(junit, junit_report(documents, fail_on, allowed))
-    shown = "the page" if is_stdout(html) else html
-    show(documents, people(*written), page=shown, least=fail_on)
+    documents = [each.document for each in reports]
+    junit_report = partial(report.junit, least=fail_on, allowed=allowed)
+    for file, text_of in ((html, report.render), (json, dumps), (junit, junit_report)):
+        if file is not None:
+            shared.write_text(file, text_of(documents))
+    shown = "the page" if shared.is_stdout(html) else html
+    report.show(documents, shared.people(*written), page=shown, least=fail_on)
     _end(reports, allow, fail_on)
 
 
@@ -181,7 +160,7 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
-            say(console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
+            shared.say(shared.console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
     if any(report.interrupted for report in reports):
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
@@ -213,7 +192,7 @@ def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
     for spec in specs[1:]:
         with Process(spec) as process:
             process.start()  # a target that cannot be loaded fails before the first run
-    with working() as tell:
+    with shared.working() as tell:
         for spec in specs:
 
             def show(state: Progress, name: str = spec.name) -> None:
@@ -232,7 +211,7 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
     from halfulp.conformance.export import export
 
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
-    with working() as tell:
+    with shared.working() as tell:
         tell("writing cases")
         written = export(folder, narrowed(stream, chosen), format=format, ulp_limit=ulp_limit)
     return (
@@ -244,9 +223,10 @@ def _export(folder: Path, format: str, mode: Mode, chosen: Selection, ulp_limit:
 def _installed(chosen: Selection) -> list[TargetSpec]:
     """Return the installed runtimes that accept any of the chosen cases, and print their names."""
     from halfulp.conformance.check import rows_of
-    from halfulp.conformance.targets import installed
+    from halfulp.conformance.targets import BUILT_IN, DEFAULT
 
-    specs = [spec for spec in installed() if any(rows_of(spec, chosen))]
+    installed = [BUILT_IN[name] for name in DEFAULT if has_module(BUILT_IN[name].package)]
+    specs = [spec for spec in installed if any(rows_of(spec, chosen))]
     if not specs:
         raise HalfulpError(
             "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"
@@ -255,11 +235,6 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
     names = ", ".join(spec.name for spec in specs)
     typer.echo(f"no target is named; checking the installed runtimes: {names}", err=True)
     return specs
-
-
-def _listed(values: Iterable[str]) -> list[str]:
-    """Return names that were given separately or as lists with commas."""
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
 def accuracy(
@@ -294,11 +269,11 @@ def accuracy(
     names = [element_type(name.strip()).name for name in types.split(",")]
     if not has_module("gmpy2"):
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
-    (json,) = placed(None, output, json=json)
-    check_writable(json, read=[spec.file for spec in specs], force=force)
+    (json,) = shared.placed(None, output, json=json)
+    shared.check_writable(json, read=[spec.file for spec in specs], force=force)
     documents: list[dict[str, Any]] = []
     without: list[str] = []
-    with working() as progress:
+    with shared.working() as progress:
         for spec in specs:
             with Examiner(spec, time_limit=600, threads=processors()) as examiner:
                 versions = examiner.versions
@@ -309,23 +284,19 @@ def accuracy(
                 documents.append(measuring.document(spec.name, versions, measured))
             else:
                 without.append(spec.name)
-            if not all(of_type.is_complete for of_type in measured):
+            if is_interrupted := not all(of_type.is_complete for of_type in measured):
                 break
-    no_powers = HalfulpError(
-        f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
-        " halfulp check --json FILE has the max_ulp of a PRelu"
-    )
-    if not documents:
-        raise no_powers
-    write_json(json, lambda: documents)
-    console = people(json)
-    headers, *rows = measuring.table(documents)
-    print_rows(
-        console, headers, rows, [header for header in headers if "misrounded" in header] + ["worst ulp"]
-    )
-    say(console, *measuring.worst_pairs(documents))
-    if not all(of_type.is_complete for of_type in measured):
+    if documents:
+        shared.write_json(json, lambda: documents)
+        headers, *rows = measuring.table(documents)
+        numbers = [header for header in headers if "misrounded" in header] + ["worst ulp"]
+        shared.print_rows(shared.people(json), headers, rows, numbers)
+        shared.say(shared.people(json), *measuring.worst_pairs(documents))
+    if is_interrupted:
         typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)
     if without:
-        raise no_powers
+        raise HalfulpError(
+            f"{', '.join(without)}: no powers of {', '.join(names)}, and accuracy measures powers;"
+            " halfulp check --json FILE has the max_ulp of a PRelu"
+        )

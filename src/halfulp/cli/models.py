@@ -427,10 +427,9 @@ def bench(
     (json,) = shared.placed(None, output, json=json)
     if model is None and (inputs or json):
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
-    from halfulp.benchmark.comparison import environment
+    from halfulp.installed import environment
 
-    if threads is None:
-        threads = thread_count()
+    threads = threads or thread_count()
     os.environ.update(environment(threads))  # before the libraries are loaded
     if model is None:
         _bench_arrays(threads, 0.5 if seconds is None else seconds)

@@ -18,17 +18,7 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases import cases
-from halfulp.conformance.cases.operands import (
-    Pairs,
-    Random,
-    bases,
-    cast,
-    exponents,
-    joined,
-    outer,
-    result_logs,
-)
-from halfulp.conformance.cases.values import hard_pairs
+from halfulp.conformance.cases.values import Pairs, Random, bases, cast, exponents, hard_pairs, joined, outer
 from halfulp.conformance.check import Examiner
 from halfulp.conformance.document import machine
 from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
@@ -61,14 +51,10 @@ class Range:
     worst: Mapping[str, str] | None = None
 
     def __add__(self, other: Range) -> Range:
-        first = self.max_ulp >= other.max_ulp if self.worst and other.worst else self.worst
-        return Range(
-            self.elements + other.elements,
-            self.misrounded + other.misrounded,
-            self.special + other.special,
-            max(self.max_ulp, other.max_ulp),
-            self.worst if first else other.worst,
-        )
+        farther, nearer = (self, other) if self.max_ulp >= other.max_ulp else (other, self)
+        elements, misrounded = self.elements + other.elements, self.misrounded + other.misrounded
+        special = self.special + other.special
+        return Range(elements, misrounded, special, farther.max_ulp, farther.worst or nearer.worst)
 
 
 @dataclass(frozen=True)
@@ -80,7 +66,7 @@ class TypeAccuracy:
     special_values: int = 0  # pairs of special values that were tried
     special_wrong: int = 0
     special_example: str = ""
-    differs: list[str] = field(default_factory=list)  # the surroundings on which bits depend
+    differs: Sequence[str] = field(default_factory=list)  # the surroundings on which bits depend
     message: str | None = None  # why the type could not be measured
 
     @property
@@ -124,7 +110,7 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     random, hard = Random(f"accuracy/{name}"), hard_pairs(name, name)
     ordinary = Pairs(cast(random.uniform(0.01, 10, count), name), cast(random.uniform(-4, 4, count), name))
     x = np.abs(bases(name, random, count).astype(np.float64)).astype(TYPES[name].dtype)
-    wide = Pairs(x, exponents(x, result_logs(name, random, count), name, random))
+    wide = Pairs(x, exponents(x, name, random))
     ranges: dict[str, Range] = {}
     seeds: list[Pairs] = []
     for label, pairs in zip(RANGES, (ordinary, wide, hard), strict=False):
@@ -135,14 +121,17 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
         ranges[label], worst = _range(name, pairs, got)
         seeds.append(worst)
     ranges["search"] = _search(examiner, name, joined(*seeds), random, count, rounds)
-    results = examiner.examine(_quick(name, "special"))
+    quick = list(cases(operators=[OPERATOR], types=[f"{name},{name}"]))
+    results, again = (
+        examiner.examine([case for case in quick if case.group == group])
+        for group in ("special", "reproducibility")
+    )
     example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
     wrong = sum(result.judgement.wrong for result in results)
     tried = sum(result.judgement.elements for result in results)
-    differing = _differing(examiner, _quick(name, "reproducibility"))
+    differing = {result.aspect for result in again if result.same is False}
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
-    aspects: list[str] = [aspect for aspect in ASPECTS if aspect in differing]
-    return TypeAccuracy(name, ranges, tried, wrong, example, aspects)
+    return TypeAccuracy(name, ranges, tried, wrong, example, sorted(differing, key=ASPECTS.index))
 
 
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
@@ -241,16 +230,6 @@ def _all_pairs(examiner: Examiner, name: str, tell: Callable[[str], None]) -> Ra
     return total
 
 
-def _quick(name: str, group: str) -> list[Case]:
-    chosen = cases(operators=[OPERATOR], types=[f"{name},{name}"])
-    return [case for case in chosen if case.group == group]
-
-
-def _differing(examiner: Examiner, chosen: Iterable[Case]) -> set[str]:
-    repetitions = (result.repetition for result in examiner.examine(chosen))
-    return {repetition.aspect for repetition in repetitions if repetition and repetition.same is False}
-
-
 def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> set[str]:
     """Return which of these change the bits of powers: short pieces, and a scalar exponent in place of many.
 
@@ -265,7 +244,7 @@ def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> 
         filled = Case(f"{id}/filled {number:g}", operator, "reproducibility", (x, np.full(x.shape, scalar)))
         once = replace(filled, id=f"{filled.id} once", inputs=(x, scalar))
         tried += [filled, replace(once, aspect="scalar exponent", compared_with=filled.id)]
-    return _differing(examiner, tried)
+    return {result.aspect for result in examiner.examine(tried) if result.same is False}
 
 
 def pieces(id: str, operator: str, x: Array, y: Array) -> Iterable[Case]:
@@ -314,10 +293,8 @@ def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
 
 def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
     """Return the results of one type as texts."""
-    cells, ranges = [], entry["ranges"]
-    for results in map(ranges.get, shares):
-        percent = results and 100 * results["misrounded"] / max(results["elements"], 1)
-        cells.append("" if percent is None else f"{percent:.3g} %")
+    ranges, results = entry["ranges"], map(entry["ranges"].get, shares)
+    cells = [f"{100 * one['misrounded'] / max(one['elements'], 1):.3g} %" if one else "" for one in results]
     special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
     cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
     special_values = f"{entry['special_wrong']} of {entry['special_values']}"

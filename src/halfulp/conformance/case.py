@@ -106,10 +106,7 @@ def expected(case: Case) -> Array:
 
 
 def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
-    """Return the right output of a valid case, or of one element of it, by the slow exact oracle; needs gmpy2.
-
-    It shares nothing with ``expected`` but the broadcasting of operands.
-    """
+    """Return a valid case's right output, or one element of it, by the slow exact oracle alone; needs gmpy2."""
     import halfulp.reference as reference  # lazily, since the cases alone don't need gmpy2
 
     x, y = (operand[... if index is None else index] for operand in operands_of(case))

@@ -8,9 +8,9 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby, islice
@@ -22,35 +22,21 @@ from typing import Any, NamedTuple, Unpack, get_args
 import numpy as np
 
 from halfulp._interop import Array
+from halfulp.conformance import document as documents
 from halfulp.conformance.case import GROUPS, Case, Mode, broadcast, expected, operands_of, oracle, parse
 from halfulp.conformance.cases import cases as cases_of
 from halfulp.conformance.cases import chosen_types, selected, type_pairs
-from halfulp.conformance.document import (
-    Allowed,
-    Document,
-    Entry,
-    Part,
-    Repetition,
-    Result,
-    Selection,
-    case_entry,
-    document,
-    dumps,
-    faults,
-    load_allowed,
-    run_entry,
-)
+from halfulp.conformance.document import Document, Entry, Part, Result, Selection
 from halfulp.conformance.judge import FAULTS, Judgement, Outcome, decimal, judge, place_of, shown, verdicts
 from halfulp.conformance.process import LONGEST, MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec, find
-from halfulp.errors import HalfulpError, Printed, SpecError, check_integer, did_you_mean
+from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
 from halfulp.operators import thread_count
 from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
 from halfulp.types import same_bits, tensor_type
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
-_NOTHING_ALLOWED = Allowed()
 
 
 class Progress(NamedTuple):
@@ -91,11 +77,11 @@ class CheckReport(Printed):
     @property
     def ok(self) -> bool:
         """Whether the runtime has no fault, or only allowed ones."""
-        return not faults(self.document)
+        return not documents.faults(self.document)
 
     def json(self) -> str:
         """Return the document as JSON text."""
-        return dumps([self.document])
+        return documents.dumps([self.document])
 
     def __repr__(self) -> str:
         counts = {name: count for name, count in self.document["summary"].items() if count}
@@ -163,14 +149,13 @@ def check(
         check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
+    groups, cases = options["groups"], options["cases"]
     return check_target(
         find(target),
         mode=mode,
-        selection=selection(
-            options["operators"], versions, options["types"], options["groups"], options["cases"]
-        ),
-        processes=processes or processors(),
-        allowed=load_allowed(allow),
+        selection=selection(options["operators"], versions, options["types"], groups, cases),
+        processes=processes,
+        allowed=documents.load_allowed(allow),
         progress=progress,
         ulp_limit=ulp_limit,
         time_limit=time_limit,
@@ -183,8 +168,8 @@ def check_target(
     *,
     mode: Mode,
     selection: Selection,
-    processes: int,
-    allowed: Allowed = _NOTHING_ALLOWED,
+    processes: int | None,
+    allowed: Sequence[Entry] = (),
     progress: Callable[[Progress], None] | None = None,
     **limits: Any,
 ) -> CheckReport:
@@ -195,11 +180,10 @@ def check_target(
     results: list[Result] = []
     started, failed, interrupted = time.monotonic(), 0, False
     try:
-        with ExitStack() as stack:
-            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(processes)]
-            versions = examiners[0].versions
-            # Whatever ends the loop ends the processes, too.
-            examined = stack.enter_context(closing(_examined(examiners, _batches(mode, selection, rows))))
+        examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
+        versions = examiners[0].versions
+        # Whatever ends the loop ends the processes, too.
+        with closing(_examined(examiners, _batches(mode, selection, rows))) as examined:
             for number, of_batch in enumerate(examined, 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
@@ -212,11 +196,10 @@ def check_target(
     if not results:
         few = "or among the quick cases: try --full"
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}, {few}")
-    run = run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
+    run = documents.run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
-    findings = document(target, run, results, allowed)
-    ids = [result.entry["id"] for result in results]
-    return CheckReport(findings, tuple(allowed.stale(spec.name, ids)), interrupted)
+    findings = documents.document(target, run, results, allowed)
+    return CheckReport(findings, tuple(documents.stale(allowed, spec.name, results)), interrupted)
 
 
 def _batches(
@@ -238,8 +221,8 @@ def selection(
 ) -> Selection:
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen: Selection = {"operators": _sorted(operators), "versions": _sorted(versions)}
-    chosen["types"] = _sorted(types, chosen_types)
-    list(selected(chosen["operators"], chosen["versions"]))
+    chosen |= {"types": _sorted(types, chosen_types)}
+    selected(chosen["operators"], chosen["versions"])
     of_cases = {"groups": _sorted(groups), "cases": _sorted(cases)}
     for name in of_cases["groups"]:
         if name not in GROUPS:
@@ -288,13 +271,6 @@ def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple
 # --- from cases to results ----------------------------------------------------------------------
 
 
-class _Answer(NamedTuple):
-    """A case's right result and its output, for the cases that are compared with it."""
-
-    right: Array | HalfulpError
-    output: Array | None
-
-
 @dataclass
 class Examiner(AbstractContextManager["Examiner"]):
     """Runs and judges cases of one target, in processes that live until it is closed."""
@@ -323,7 +299,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
         being run, and their message says so.
         """
-        answers: dict[str, _Answer] = {}
+        answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
@@ -332,11 +308,21 @@ class Examiner(AbstractContextManager["Examiner"]):
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
                 continue
-            other = answers.get(case.compared_with or "")
+            right, there = answers.get(case.compared_with, (None, None))
+            if case.aspect == "threads" and threads == 1:  # with one processor there is one
+                there = None
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                result, answers[case.id] = self._judged(case, got, other, threads)
-            hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
-            results.append(result)
+                right = self._right(case, right) if case.clause is None else None
+                judgement = judge(case, right, got, self.ulp_limit)
+                here: Array | None = None
+                if isinstance(got, np.ndarray) and right is not None:
+                    here = got if tensor_type(got) == tensor_type(right) else None
+                answers[case.id] = right, here
+                grid = _grid(case, right, here, self.ulp_limit)
+                entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
+                same, example = _compared(case, here, there)
+                results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
+            hangs = hangs + 1 if judgement.verdict == "hung" else 0
         return results
 
     def close(self) -> None:
@@ -348,23 +334,6 @@ class Examiner(AbstractContextManager["Examiner"]):
     def _process(self, threads: int) -> Process:
         process = Process(self.spec, threads, self.time_limit, self.memory)  # not started yet
         return self._processes.setdefault(threads, process)
-
-    def _judged(
-        self, case: Case, got: Array | str | Outcome, other: _Answer | None, threads: int
-    ) -> tuple[Result, _Answer]:
-        right = self._expected(case, other)
-        judgement = judge(case, right, got, self.ulp_limit)
-        output: Array | None = None
-        if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
-            output = got if tensor_type(right) == tensor_type(got) else None
-        is_grid = output is not None and case.name.startswith("grid")  # of special values
-        grid = _grid(case, right, output, self.ulp_limit) if is_grid else []
-        there = None
-        if other is not None and (case.aspect != "threads" or threads > 1):  # with one processor there is one
-            there = other.output
-        repetition = _repetition(case, output, there)
-        entry = case_entry(case, judgement, _confirmed(case, right, judgement))
-        return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
     def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that are not one array, or the outcome without outputs."""
@@ -379,20 +348,17 @@ class Examiner(AbstractContextManager["Examiner"]):
         (output,) = answer
         return f"the output is not an array of numbers: {output}" if isinstance(output, str) else output
 
-    def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
-        if other is not None and isinstance(other.right, np.ndarray):
-            return case.elements_of(other.right).reshape(broadcast(case)[0].shape)
-        try:
-            # halfulp does not judge itself.
-            own = self.spec.code == "models.halfulp" and case.clause is None
-            return np.asarray(oracle(case) if own else expected(case))
-        except SpecError as error:
-            if case.clause is None:
-                raise
-            return error
+    def _right(self, case: Case, other: Array | None) -> Array:
+        if other is not None:
+            return case.elements_of(other).reshape(broadcast(case)[0].shape)
+        # halfulp does not judge itself.
+        return np.asarray(oracle(case) if self.spec.code == "models.halfulp" else expected(case))
 
 
-def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
+def _grid(case: Case, right: Any, output: Array | None, ulp_limit: float) -> list[Part]:
+    """Return the pairs of a grid of special values; of another case, or without an output, none."""
+    if output is None or not case.name.startswith("grid"):
+        return []
     columns = (*operands_of(case), right, output)
     judged = verdicts(case, right, output, ulp_limit)
     return [
@@ -402,23 +368,22 @@ def _grid(case: Case, right: Any, output: Any, ulp_limit: float) -> list[Part]:
     ]
 
 
-def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition | None:
-    if case.aspect is None:
-        return None
-    same, example = None, None
-    if here is not None and there is not None:
-        first, again = case.elements_of(there), here.ravel()
-        differs = ~same_bits(again, first)
-        if not (same := not differs.any()):
-            flat = int(differs.argmax())
-            bits = {"first": shown(first[flat]), "again": shown(again[flat])}
-            example = {"case": case.id, **place_of(case, flat, here.shape), **bits}
-    return Repetition(case.aspect, same, example)
+def _compared(case: Case, here: Array | None, there: Array | None) -> tuple[bool | None, Part | None]:
+    """Return whether two outputs have the same bits, None if one is missing, and the first that differ."""
+    if here is None or there is None:
+        return None, None
+    first, again = case.elements_of(there), here.ravel()
+    differs = ~same_bits(again, first)
+    if not differs.any():
+        return True, None
+    flat = int(differs.argmax())
+    bits = {"first": shown(first[flat]), "again": shown(again[flat])}
+    return False, {"case": case.id, **place_of(case, flat, here.shape), **bits}
 
 
-def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
+def _confirmed(case: Case, right: Array | None, judgement: Judgement) -> str | None:
     """Ask MPFR about the one element that a report shows."""
-    if judgement.example is None or not isinstance(right, np.ndarray):
+    if judgement.example is None or right is None:
         return None
     index = tuple(judgement.example["index"])
     try:
@@ -460,9 +425,7 @@ def _examined(
             }:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
-        except BaseException:
-            # The running examinations wait for these processes.
-            for examiner in examiners:
+        finally:
+            for examiner in examiners:  # running examinations wait for these processes
                 examiner.close()
             pool.shutdown(cancel_futures=True)
-            raise

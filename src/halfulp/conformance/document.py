@@ -8,7 +8,6 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,7 +15,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Mode, parse
+from halfulp.conformance.case import ASPECTS, GROUPS, Case, Mode, parse
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, Judgement, at_least
 from halfulp.errors import HalfulpError
 from halfulp.installed import versions
@@ -43,37 +42,44 @@ _OF_A_CASE = (
 )
 
 
-class Fault(NamedTuple):
-    """A finding that is the runtime's fault: a case, or bits that are not reproducible."""
+class Result(NamedTuple):
+    """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
 
-    part: Part
-    case: str  # the id of the case that shows it
-    finding: str  # one of FINDINGS
-    grade: str | None
+    entry: Part
+    judgement: Judgement
+    grid: Sequence[Part] = ()  # a special-value grid's pairs
+    aspect: str = ""  # the surroundings that differ from those of the case compared with
+    same: bool | None = None  # whether both have the same bits; None if either gave no result
+    example: Part | None = None  # the first element that differs
 
-    def counts(self, least: str) -> bool:
-        """Tell whether it is not allowed, and as grave as a grade."""
-        return not self.part["allowed"] and at_least(self.grade, least)
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """A key that sorts results as a document does: by operator version, types, group and id."""
+        entry = self.entry
+        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
 
-def all_faults(document: Document) -> Iterator[Fault]:
-    """Yield the findings that are the runtime's fault, also the allowed ones."""
-    for case in document["cases"]:
-        if case["verdict"] in FAULTS:
-            yield Fault(case, case["id"], case["verdict"], case["grade"])
-    for part in document["reproducibility"]:
-        if part["verdict"] == "differs":
-            yield Fault(part, (part["example"] or {}).get("case", ""), "differs", "reproducibility")
+FINDINGS = (*FAULTS, "differs")  # what is the runtime's fault: verdicts, and bits that are not reproducible
+
+
+def all_faults(document: Document) -> list[Part]:
+    """Return the parts, cases and repetitions, that are the runtime's fault, also the allowed ones."""
+    parts = document["cases"] + document["reproducibility"]
+    return [part for part in parts if part["verdict"] in FINDINGS]
+
+
+def grade_of(fault: Part) -> str:
+    """Return the grade of a fault."""
+    return str(fault.get("grade", "reproducibility"))
 
 
 def faults(document: Document, least: str = "support") -> int:
     """Return the number of findings that are the runtime's fault, not allowed, and as grave as a grade."""
-    return sum(fault.counts(least) for fault in all_faults(document))
+    return sum(not fault["allowed"] and at_least(grade_of(fault), least) for fault in all_faults(document))
 
 
 # --- known findings -------------------------------------------------------------------------------
 
-FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST_LIST = 1 << 24
 
 
@@ -99,40 +105,35 @@ class Entry(NamedTuple):
         words = (word.partition("<=") for word in self.verdicts)
         return [bound for verdict, _, bound in words if verdict == finding]
 
-
-def _is_within(case: Part | None, bound: str) -> bool:
-    """Tell whether a wrong case is within a bound: a grade, a number of representable values, or empty for none."""
-    if not bound or case is None:
-        return not bound
-    if bound in GRADES:
-        return case["grade"] is not None and at_least(bound, case["grade"])
-    return case["special"] == 0 and case["max_ulp"] is not None and case["max_ulp"] <= float(bound)
+    def allows(self, target: str, fault: Part) -> bool:
+        """Tell whether it allows a finding about this target."""
+        if not self.covers(target, fault.get("id") or fault["example"]["case"]):
+            return False
+        return any(_is_within(fault, bound) for bound in self.bounds(fault["verdict"]))
 
 
-@dataclass
-class Allowed:
-    """The entries of a file, and those that were about a finding."""
-
-    entries: list[Entry] = field(default_factory=list)
-    _used: set[Entry] = field(default_factory=set)
-
-    def reason(self, target: str, case: str, finding: str, part: Part | None = None) -> str | None:
-        """Return the reason of the first entry that allows a finding, and remember those about it; else None.
-
-        ``part`` is the case's in the document, with which bounds are compared.
-        """
-        about = [e for e in self.entries if e.covers(target, case) and e.bounds(finding)]
-        self._used.update(about)
-        allowing = (e for e in about if any(_is_within(part, bound) for bound in e.bounds(finding)))
-        return next((e.reason for e in allowing), None)
-
-    def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
-        """Return the entries about no finding, though they cover one of these cases that ran."""
-        unused = (e for e in self.entries if e not in self._used)
-        return [e for e in unused if any(e.covers(target, id) for id in cases)]
+def _is_within(fault: Part, bound: str) -> bool:
+    """Tell whether a fault is within a bound: a grade, a number of representable values, or empty for none."""
+    if not bound or bound in GRADES:
+        return not bound or at_least(bound, grade_of(fault))
+    return fault["special"] == 0 and fault["max_ulp"] is not None and fault["max_ulp"] <= float(bound)
 
 
-def load_allowed(path: Path | str | None) -> Allowed:
+def stale(allowed: Iterable[Entry], target: str, results: Iterable[Result]) -> list[Entry]:
+    """Return the entries about no finding, though they cover one of these cases that ran."""
+    found = {
+        result.entry["id"]: [result.entry["verdict"], *["differs"] * (result.same is False)]
+        for result in results
+    }
+
+    def is_stale(entry: Entry) -> bool:
+        about = [found[id] for id in found if entry.covers(target, id)]
+        return bool(about) and not any(map(entry.bounds, chain.from_iterable(about)))
+
+    return list(filter(is_stale, allowed))
+
+
+def load_allowed(path: Path | str | None) -> list[Entry]:
     """Read a file of allowed findings, if any; raises HalfulpError, which names the line, if an entry is broken.
 
     An entry is a line; the lines after ``[NAME]`` are for the target of that name alone::
@@ -144,14 +145,14 @@ def load_allowed(path: Path | str | None) -> Allowed:
         onnx.Pow-15/float32,*      wrong<=16 no more representable values than this
     """
     if path is None:
-        return Allowed()
+        return []
     path, entries, target = Path(path), list[Entry](), None
     for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):
             entries.append(_entry(line, target, number, f"{path}, line {number}"))
-    return Allowed(entries)
+    return entries
 
 
 def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
@@ -168,29 +169,6 @@ def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
 
 
 # --- from results to a document ------------------------------------------------------------------
-
-
-class Repetition(NamedTuple):
-    """The comparison of a result with that of the same computation in other surroundings."""
-
-    aspect: Aspect  # the difference between the surroundings
-    same: bool | None  # whether both have the same bits; None if either gave no result
-    example: Part | None  # the first element that differs
-
-
-class Result(NamedTuple):
-    """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
-
-    entry: Part
-    judgement: Judgement
-    grid: list[Part]  # a special-value grid's pairs
-    repetition: Repetition | None
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """A key that sorts results as a document does: by operator version, types, group and id."""
-        entry = self.entry
-        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
 
 def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
@@ -232,12 +210,12 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
     }
 
 
-def document(target: Part, run: Part, results: Iterable[Result], allowed: Allowed) -> Document:
+def document(target: Part, run: Part, results: Iterable[Result], allowed: Sequence[Entry]) -> Document:
     """Return the document of one target, in an order that depends on nothing but the cases."""
     ordered = sorted(results, key=lambda result: result.place)
     for result in ordered:
         case = result.entry
-        case["allowed"] = allowed.reason(target["name"], case["id"], case["verdict"], case) is not None
+        case["allowed"] = any(entry.allows(target["name"], case) for entry in allowed)
     parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
     for _, group in groupby(ordered, key=lambda result: result.place[0]):
         members = list(group)
@@ -287,31 +265,25 @@ def _row(results: Sequence[Result]) -> Part:
     }
 
 
-def _repetitions(target: str, results: Sequence[Result], allowed: Allowed) -> Iterator[Part]:
+def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry]) -> Iterator[Part]:
     """Yield for each aspect that was tried whether the bits depend on it."""
-    repetitions = [(result.entry["id"], again) for result in results if (again := result.repetition)]
-    repetitions.sort(key=lambda pair: ASPECTS.index(pair[1].aspect))
-    for aspect, group in groupby(repetitions, key=lambda pair: pair[1].aspect):
-        tried = list(group)
-        differing = [(id, again.example) for id, again in tried if again.same is False]
-        reasons = [allowed.reason(target, id, "differs") for id, _ in differing]
-        same = "same" if any(again.same for _, again in tried) else "not tested"
-        yield {
-            "aspect": aspect,
-            "verdict": "differs" if differing else same,
-            "example": differing[0][1] if differing else None,
-            "allowed": bool(differing) and None not in reasons,
-        }
+    for aspect in ASPECTS:
+        if tried := [result for result in results if result.aspect == aspect]:
+            verdict = "same" if any(result.same for result in tried) else "not tested"
+            part: Part = {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
+            if found := [
+                part | {"verdict": "differs", "example": r.example} for r in tried if r.same is False
+            ]:
+                is_allowed = all(any(e.allows(target, fault) for e in allowed) for fault in found)
+                part = found[0] | {"allowed": is_allowed}
+            yield part
 
 
 # --- from a document to text ------------------------------------------------------------------
 
 
 def dumps(documents: list[Document]) -> str:
-    """Return the text of a file: one document as itself, several as a list.
-
-    A line holds one entry, so that two files differ in the lines of the entries that differ.
-    """
+    """Return a file's text, one document or a list of several, with a line for each entry, so that files compare."""
     line = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     texts = []
     for document in documents:

@@ -19,18 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from halfulp._interop import Array, is_masked
-from halfulp.benchmark.comparison import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
 from halfulp.errors import HalfulpError, UnsupportedError, printable
-from halfulp.installed import has_module
+from halfulp.installed import environment, has_module
 from halfulp.types import TYPES, type_name
 
 MEMORY = 4 << 30  # the bytes that a target may allocate once it is loaded
@@ -55,6 +55,8 @@ _LONGEST_MESSAGE = 300
 # Lines that name a place in a library, or announce the next line.
 _PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
 _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
+# The process, the folder of the files that it leaves when it is killed, and the socket to it.
+_Worker = tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str], socket.socket]
 
 
 class Process(contextlib.AbstractContextManager["Process"]):
@@ -76,17 +78,27 @@ class Process(contextlib.AbstractContextManager["Process"]):
         self.close()
 
     def start(self) -> socket.socket:
-        """Load the target, unless that has been done, and return the socket of its process.
-
-        Raises HalfulpError if it does not load.
-        """
+        """Load the target if it is not loaded, and return the socket to it; raises HalfulpError if it does not load."""
         if self._worker is not None:
-            return self._worker.channel
-        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
+            return self._worker[-1]
+        if not has_module("resource"):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
-        self._worker = _worker(self.threads)
-        channel = self._worker.channel
+        channel, theirs = socket.socketpair()
+        folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
+        variables = {"OPENBLAS_NUM_THREADS": str(self.threads), "JAX_PLATFORMS": "cpu", "TMPDIR": folder.name}
+        path = json.dumps([entry or os.getcwd() for entry in sys.path])
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a group of its own, to be killed with all that it starts
+                env=os.environ | environment(self.threads) | variables,
+            )
+        self._worker = process, folder, channel
         try:
             start = {"threads": self.threads, "memory": self.memory}
             send(channel, start, pickle.dumps(self.spec), _START_LIMIT)
@@ -143,41 +155,17 @@ class Process(contextlib.AbstractContextManager["Process"]):
         worker, self._worker = self._worker, None
         if worker is None:
             return ""
-        worker.channel.close()
+        process, folder, channel = worker
+        channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.process.wait(patience)
-        code = worker.process.poll()
+            process.wait(patience)
+        code = process.poll()
         if sys.platform != "win32":  # which starts no worker
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(worker.process.pid, signal.SIGKILL)
-        worker.process.wait()
-        worker.folder.cleanup()
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        folder.cleanup()
         return "closed its socket" if code is None else ending(code)
-
-
-class _Worker(NamedTuple):
-    channel: socket.socket
-    process: subprocess.Popen[bytes]
-    folder: tempfile.TemporaryDirectory[str]  # with the files that it leaves when it is killed
-
-
-def _worker(threads: int) -> _Worker:
-    """Start a process that serves the other end of a socket."""
-    channel, theirs = socket.socketpair()
-    folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-    variables = {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu", "TMPDIR": folder.name}
-    path = json.dumps([entry or os.getcwd() for entry in sys.path])
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # a group of its own, to be killed with all that it starts
-            env=os.environ | environment(threads) | variables,
-        )
-    return _Worker(channel, process, folder)
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -195,10 +183,7 @@ def send(
 def receive(
     channel: socket.socket, limit: float | None = None, most: int = 1 << 32
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the next message, of at most ``most`` bytes.
-
-    Raises TimeoutError if it takes longer than ``limit`` seconds, another OSError if it is malformed or never comes.
-    """
+    """Return the next message; raises TimeoutError after ``limit`` seconds, or another OSError if it is no message."""
     deadline = None if limit is None else time.monotonic() + limit
     header, payload = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline))
     if header > _LONGEST_HEADER or payload > most:
@@ -213,17 +198,14 @@ def receive(
 
 
 def _exactly(channel: socket.socket, count: int, deadline: float | None) -> bytes:
-    pieces = bytearray()
-    while len(pieces) < count:
-        remaining = None if deadline is None else deadline - time.monotonic()
-        if remaining is not None and remaining <= 0:
-            raise TimeoutError
-        channel.settimeout(remaining)
-        piece = channel.recv(min(count - len(pieces), _PIECE))
-        if not piece:
+    data = bytearray()
+    while len(data) < count:
+        # Of the time that is left at least a moment: 0 would say not to wait for what is there.
+        channel.settimeout(None if deadline is None else max(deadline - time.monotonic(), 1e-6))
+        if not (piece := channel.recv(min(count - len(data), _PIECE))):
             raise ConnectionError("the other side is gone")
-        pieces += piece
-    return bytes(pieces)
+        data += piece
+    return bytes(data)
 
 
 def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
@@ -277,10 +259,8 @@ def one_line(text: str) -> str:
 
 def serve(descriptor: int) -> None:
     """Answer until the other side closes the socket. A worker process does nothing else."""
-    if sys.platform != "win32":  # which lacks the module, and starts no worker
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource: Any = import_module("resource")  # Windows, which lacks it, starts no worker
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
@@ -312,7 +292,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
     except Exception as error:
         return {"kind": "fault", "message": f"{type(error).__name__}: {first_line(error)}"}, b""
     try:
-        return packed(target.run(prepared))
+        return packed(target.run(*prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
     except Exception as error:
@@ -322,18 +302,13 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def limit_memory(allowance: int) -> None:
-    """Limit this process and its children to ``allowance`` more bytes than it has now, on Linux.
-
-    The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
-    """
+    """Limit this process to ``allowance`` more bytes on Linux: of data, since runtimes reserve far more addresses."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
-    except (OSError, ValueError, IndexError):
+    except OSError:
         return
-    if sys.platform != "win32":
-        import resource
-
-        used = pages * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    resource: Any = import_module("resource")
+    used = pages * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

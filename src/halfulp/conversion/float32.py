@@ -35,7 +35,6 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 """Operators that have a sum of squares, and its root, inside."""
 
-_CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
 
 
@@ -58,8 +57,8 @@ def _in_float32(walk: Walk, what: str) -> str | None:
                     walk.changes.append(Change(scope.label(node), f"stays as it is{why}", is_notice=True))
         _put(walk, owner, opset, region)
     nothing = f"none of these nodes computes in {' or '.join(HALVES)}"
-    why = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
-    return None if len(walk.changes) > before else nothing + why * (what == "norms")
+    hint = ": --float32 finds norms that are written out; LayerNormalization computes in float32 by itself"
+    return None if len(walk.changes) > before else nothing + hint * (what == "norms")
 
 
 FLOAT32 = (_inlined, _in_float32)
@@ -105,7 +104,7 @@ def _wanted(scope: Scope, what: str, names: set[str]) -> Iterator[str]:
     nodes = scope.owner.node
     named = (node for number, node in enumerate(nodes) if _is_named(scope, what, names, number, node))
     wanted = [*(chain(*norms(scope)) if what == "norms" else named)]
-    made = {name for node in wanted for name in node.output}
+    made = set(chain.from_iterable(node.output for node in wanted))
     for node in nodes:
         if node.op_type == "Cast" and not made.isdisjoint(node.input):
             made.update(node.output)
@@ -300,8 +299,9 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     A session then maps the weights, and holds those of one layer at a time in float32.
     """
     graph = proto.graph
-    if opsets_of(proto.opset_import).get("", 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
-        return set()  # numbers of nodes with bodies are part of names, and have to stay
+    # Cast to a numbered type came with opset 6. Numbers of nodes with bodies are part of names, and have to stay.
+    if opsets_of(proto.opset_import).get("", 1) < 6 or any(map(subgraphs, graph.node)):
+        return set()
     halves = filter(lambda tensor: tensor.data_type in _HALF_ENUMS, graph.initializer)
     weights = {each.name: each for each in halves if each.data_location == TensorProto.EXTERNAL}
     for info in graph.input:

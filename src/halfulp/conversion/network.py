@@ -285,7 +285,7 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
 
 def _runner(
     network: Network, *, exact: bool, notes: list[str] | None = None
-) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
+) -> Callable[..., dict[str, Any]]:
     """Return a network compiled by OpenVINO; with ``exact`` a copy of it, with halfulp's operators.
 
     ``notes`` gets a sentence for each node that stays OpenVINO's own all the same.

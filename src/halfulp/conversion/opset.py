@@ -25,7 +25,7 @@ from halfulp.conversion.editor import Change, Editor, NoExactForm, inherit, rema
 from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.spellings import VARIANCES
-from halfulp.conversion.steps import STEPS, step
+from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value
@@ -158,7 +158,7 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         whole, made = node, len(edit.nodes)
-        node = trimmed(node, here, there)
+        node = trimmed(node, here, edit)
         if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
             edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
         node = _from_the_front(node, edit) if (here, there) == (11, 10) else node
@@ -291,13 +291,17 @@ def changes(op_type: str, opset: int, to: int) -> bool:
     return old is not None and (new is None or old.since_version != new.since_version)
 
 
-def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
-    """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
-    defaults, given = _defaults(node.op_type, opset), attributes_of(node)
-    useless = {name for name in given if name in defaults and name not in _defaults(node.op_type, to)}
-    if "dilations" in useless:  # of these, the schemas say the default in words
-        defaults = {**defaults, "dilations": [1] * len(given["dilations"])}
-    useless = {name for name in useless if given[name] == defaults[name]}
+def trimmed(node: NodeProto, opset: int, edit: Editor) -> NodeProto:
+    """Return a node without the attributes that it does not have in ``edit.opset``, if they are defaults or in vain."""
+    defaults = {**_defaults(node.op_type, opset)}
+    lost = defaults.keys() - _defaults(node.op_type, edit.opset).keys()
+    given = {name: value for name, value in attributes_of(node).items() if name in lost}
+    if "dilations" in given:  # of these, the schemas say the default in words
+        defaults["dilations"] = [1] * len(given["dilations"])
+    axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in given else None
+    if axes is not None and axes.size:  # it speaks of none
+        defaults["noop_with_empty_axes"] = given["noop_with_empty_axes"]
+    useless = {name for name in given if given[name] == defaults[name]}
     return remade(node, drop=useless) if useless else node
 
 
@@ -383,16 +387,6 @@ def _why_not_taken(
 
 
 # --- through the onnx package ---------------------------------------------------------------------
-
-
-@step(13, 12, "ReduceSum")
-def _reduce_sum_13_12(node: NodeProto, edit: Editor) -> None:
-    """Without noop_with_empty_axes, if there are axes."""
-    axes = edit.array([*node.input, ""][1])
-    drop = {"noop_with_empty_axes"} if axes is not None and axes.size else ()
-    new = remade(node, drop=drop)
-    if not stays(new, edit.opset + 1, edit):
-        through_onnx(new, edit.opset + 1, edit)
 
 
 def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:

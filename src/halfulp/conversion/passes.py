@@ -158,12 +158,12 @@ def check_result(model: Onnx, source: Onnx, opset: int | None) -> list[Change]:
         return changes
     operator, opsets = refused.op_type, range(1, onnx.defs.onnx_opset_version() + 1)
     since = {each: getattr(schema_in_force("", operator, each), "since_version", None) for each in opsets}
-    before, shown = since.get(opsets_of(source.proto.opset_import).get("", 1)), dict[str, str]()
+    before = since.get(opsets_of(source.proto.opset_import).get("", 1))
     same = [each for each, version in since.items() if version == before is not None]
-    if same and opset not in (None, *same):
-        shown["expected"] = f"--opset {same[0]} to {same[-1]}, where {operator} stays unchanged"
+    is_other = same and opset not in (None, *same)
+    way = f"--opset {same[0]} to {same[-1]}, where {operator} stays unchanged" if is_other else None
     said = f"converted, it would not pass the onnx package's checker: {refused.reason}"
-    raise ModelError(said, file=model.file, node=refused.node, **shown)
+    raise ModelError(said, file=model.file, node=refused.node, expected=way)
 
 
 def by_nodes(model: Onnx, ask: Literal["foreign", "none"] = "foreign") -> dict[str, Types]:

@@ -23,7 +23,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
-from halfulp.models.run.inputs import Fit, fit, is_integral
+from halfulp.models.run.inputs import Fit, fit
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES, from_integers, integer_range
 
@@ -221,9 +221,9 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
             else model
             for model in (before, after)
         )
-        engine, runners = runs(before, after)
+        engine, (first, second) = runs(before, after)
         try:
-            sets, dims = feed.sets(before, runners[0])
+            sets, dims = feed.sets(before, first)
         except HalfulpError as error:
             return Verification(engine=engine, failure=error.line)
         announced = {change.output: change for change in changes if change.differs}
@@ -232,16 +232,14 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
         for told, inputs in sets:
             if feed.progress is not None:
                 feed.progress(f"comparing: {told}")
-            found.append(_on(inputs, told, runners, parting))
+            found.append(_on(inputs, told, first, second, parting))
     ran = [each for each in found if each.rounds]
     if not ran:
         return replace(found[-1], engine=engine)
     return replace(_together(ran, drawing(before.graph.nodes), announced), engine=engine, dims=dims)
 
 
-def _together(
-    ran: Sequence[Verification], random: str | None, announced: Mapping[str, Change]
-) -> Verification:
+def _together(ran: list[Verification], random: str | None, announced: Mapping[str, Change]) -> Verification:
     """Return the results of all sets of inputs in one, with the reasons why differences are notes."""
     differences = tuple(line for each in ran for line in each.differences)
     notes = tuple(line for each in ran for line in each.notes)
@@ -262,10 +260,9 @@ def _together(
 
 
 def _on(
-    inputs: Mapping[str, Any], told: str, runners: Sequence[Run], parting: Callable[[Mapping[str, Any]], str]
+    inputs: Mapping[str, Any], told: str, first: Run, second: Run, parting: Callable[..., str]
 ) -> Verification:
     """Compare the outputs of two models on one set of inputs."""
-    first, second = runners
     try:
         expected = first(inputs)
     except HalfulpError as error:
@@ -382,7 +379,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
     made = dict(inputs)
     for name, array in inputs.items():
         row = TYPES.get(array.dtype.name)
-        if row is None or (is_integral(array.dtype) and not integers):
+        if row is None or (row.kind != "float" and not integers):
             continue
         if row.kind == "float":
             with np.errstate(all="ignore"):

@@ -1,6 +1,7 @@
 """The parts of ONNX models that runtimes take for norms, and whether they are such."""
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from onnx import ModelProto, NodeProto
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
+from halfulp.types import Shape
 
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
@@ -67,21 +69,19 @@ def _reasons(
     if not all(is_last):
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
-    is_square = _exponent(path[0], known) == 2
-    shape, result = (known.value(name).shape for name in (base, path[0].output[0]))
-    has_new_dims = shape is not None and result is not None and len(shape) < len(result)
-    reasons, is_layer_norm = {}, len(means) == 2
+    is_square, has_new_dims = _exponent(path[0], known) == 2, _has_new_dims(path[0], known)
+    reasons, is_layer_norm, scale = {}, len(means) == 2, _enlarging(path, known)
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
         reasons["openvino"] = _DIMS
-    elif is_square and has_new_dims and not is_layer_norm:
+    elif is_square and not is_layer_norm and (has_new_dims or (scale is not None and {*scale[:-1]} <= {1})):
         reasons["openvino"] = _OTHER
     by_layer_norm = _in_onnxruntime(path, centred, means, known)
     if by_layer_norm or (by_layer_norm is not None and is_square):
         loses = any(loses_dims) if by_layer_norm else loses_dims[0]
         mean_and_root = {means[-1].output[0], path[3].output[0]}
         is_turned = by_layer_norm and not mean_and_root.isdisjoint((centred.input[0], path[4].input[0]))
-        is_other = is_turned or has_new_dims
+        is_other = is_turned or has_new_dims or len(scale or ()) == 1
         reasons["onnxruntime"] = _SQUARES if not is_square else _OTHER if is_other else _DIMS * loses
     return reasons
 
@@ -98,6 +98,32 @@ def _in_onnxruntime(
     if not is_pattern or type not in ("float16", "float32", None):
         return None
     return len(means) == 2 and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
+
+
+def _has_new_dims(square: NodeProto, known: Scope) -> bool:
+    """Whether the exponent has more dims than the base, as far as that is known."""
+    base, result = (known.value(name).shape for name in (square.input[0], square.output[0]))
+    return base is not None and result is not None and len(base) < len(result)
+
+
+def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
+    """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
+    base = known.value(path[0].input[0]).shape
+    for before, node in pairwise(path[4:]):
+        scale, result = (known.value(name).shape for name in (_other(node, before), node.output[0]))
+        if (
+            node.op_type == "Mul"
+            and base
+            and result
+            and (len(result) > len(base) or base[-1] == 1 != result[-1])
+        ):
+            return scale
+    return None
+
+
+def _other(node: NodeProto, before: NodeProto) -> str:
+    """Return the input of a node that another node does not make."""
+    return next((name for name in node.input if name not in before.output), "")
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:

@@ -64,14 +64,10 @@ def openvino() -> Any:
 
 
 def load(source: Source) -> Model:
-    """Read an IR file as a graph. Its ``source`` is the :class:`Origin`.
+    """Read an IR file as a graph, whose ``source`` is the :class:`Origin`; check its Power and PReLU by their rows.
 
     An input or output of the model has its tensor's name, and its other names as aliases. Any other value has its
-    layer's name.
-
-    Raises:
-        ModelError: as :func:`read`, or a Power or PReLU breaks a clause.
-        UnsupportedError: OpenVINO is not installed.
+    layer's name. Errors are those of :func:`read` too.
     """
     network, file = read(source)
     graph = graph_of(network)
@@ -175,12 +171,15 @@ def graph_of(network: Any, where: str = "") -> Graph:
 
     def value(layer: Any, end: Any) -> Value:
         name = names[place_of(end)]
-        aliases = (*_tensor_names(end), layer.get_friendly_name(), end.get_node().get_friendly_name())
+        aliases = (
+            *sorted(filter(None, end.get_names())),
+            layer.get_friendly_name(),
+            end.get_node().get_friendly_name(),
+        )
         others = tuple(dict.fromkeys(alias for alias in aliases if alias != name))
         return Value(name, declared[name].type, declared[name].shape, aliases=others)
 
     return Graph(
-        network.get_friendly_name(),
         tuple(starmap(value, inputs)),
         tuple(starmap(value, results)),
         constants,
@@ -194,7 +193,9 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
     from halfulp.integrations.openvino.operators import place_of
 
-    wished = [(end, (*_tensor_names(end), layer.get_friendly_name())) for layer, end in faces]
+    wished = [
+        (end, (*sorted(filter(None, end.get_names())), layer.get_friendly_name())) for layer, end in faces
+    ]
     for layer in layers:
         name = layer.get_friendly_name()
         numbered = ((end, end.get_index()) for end in layer.outputs())
@@ -238,8 +239,16 @@ def _check_sizes(network: Any, file: str, where: str) -> None:
         with within(file, where + _label(layer), kind="layer"):
             if layer.get_type_name() == "RegionYolo":
                 _check_regions(layer)
-            if layer.get_type_name() == "Constant":
-                _check_constant(layer)
+            if layer.get_type_name() != "Constant":
+                continue
+            shape, kind, held = (
+                tuple(layer.get_output_shape(0)),
+                layer.get_element_type(),
+                layer.get_byte_size(),
+            )
+            if not is_countable(shape) or -(-math.prod(shape) * kind.get_bitwidth() // 8) > held:
+                got = f"{held} bytes for {describe(kind.get_type_name(), shape)}"
+                raise HalfulpError("its shape contradicts its size", got=got)
 
 
 def _check_regions(layer: Any) -> None:
@@ -250,15 +259,6 @@ def _check_regions(layer: Any) -> None:
     fits = shape.rank.is_dynamic or shape[1].is_dynamic or shape[1].get_length() == channels
     if min(counts) < 0 or not fits:
         raise HalfulpError("its regions contradict its channels", expected=channels, got=shape)
-
-
-def _check_constant(layer: Any) -> None:
-    from halfulp.integrations.openvino.operators import type_of
-
-    shape, bits = tuple(layer.get_output_shape(0)), layer.get_element_type().get_bitwidth()
-    if not is_countable(shape) or -(-math.prod(shape) * bits // 8) > layer.get_byte_size():
-        got = f"{layer.get_byte_size()} bytes for {describe(type_of(layer), shape)}"
-        raise HalfulpError("its shape contradicts its size", got=got)
 
 
 def _array(layer: Any) -> Array | None:
@@ -274,10 +274,6 @@ def _array(layer: Any) -> Array | None:
     array = array_of(layer)
     array.flags.writeable = False
     return array
-
-
-def _tensor_names(end: Any) -> list[str]:
-    return sorted(name for name in end.get_names() if name)
 
 
 def _label(layer: Any) -> str:

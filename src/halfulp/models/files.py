@@ -52,8 +52,8 @@ def read_npy(path: Path, dtype: np.dtype[Any] | None = None) -> Array:
         shape, fortran, stored = _header(stream, str(path))
         offset = stream.tell()
         _check_size(shape, stored, os.fstat(stream.fileno()).st_size - offset, str(path))
-    dtype = _viewed(stored, dtype, str(path))
-    return np.asarray(np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C"))
+    array = np.asarray(np.memmap(path, stored, "r", offset, shape, "F" if fortran else "C"))
+    return viewed(array, dtype, str(path))
 
 
 def read_npz(path: Path) -> dict[str, Array]:
@@ -82,7 +82,13 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 def viewed(array: Array, dtype: np.dtype[Any] | None, what: str) -> Array:
     """Return raw bytes as an array of a type of their size, and any other array unchanged."""
-    return array.view(_viewed(array.dtype, dtype, what))
+    if array.dtype.kind != "V":
+        return array
+    if dtype is None or dtype.itemsize != array.itemsize:
+        expected = "a model that declares the input's type" if dtype is None else dtype.name
+        got = f"{array.itemsize} raw bytes an element"
+        raise HalfulpError(f"{what}: holds a type that NumPy lacks", expected=expected, got=got)
+    return array.view(dtype)
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -208,17 +214,6 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: s
         )
 
 
-def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> np.dtype[Any]:
-    """Return the dtype of stored elements: the wanted one for raw bytes, else their own."""
-    if stored.kind != "V":
-        return stored
-    if wanted is None or wanted.itemsize != stored.itemsize:
-        expected = "a model that declares the input's type" if wanted is None else wanted.name
-        got = f"{stored.itemsize} raw bytes an element"
-        raise HalfulpError(f"{what}: holds a type that NumPy lacks", expected=expected, got=got)
-    return wanted
-
-
 def _read_member(member: IO[bytes], what: str, memory: int) -> Array:
     """Return the array of an entry that takes at most ``memory`` bytes."""
     shape, fortran, dtype = _header(member, what)
@@ -308,11 +303,7 @@ def format_of(source: Source) -> Format:
 
 
 def format_to_write(output: str | os.PathLike[str]) -> Format:
-    """Return the format that a file is to be written in, by its suffix.
-
-    Raises:
-        HalfulpError: no format has this suffix.
-    """
+    """Return the format that a file is to be written in, by its suffix; raises HalfulpError if no format has it."""
     if Path(output).suffix.lower() not in SUFFIXES:
         message = f"{os.fspath(output)}: no format that is written has the suffix {Path(output).suffix!r}"
         raise HalfulpError(message, expected=".onnx or .xml")

@@ -125,7 +125,6 @@ class Node:
 class Graph:
     """Nodes in the order of their evaluation, with inputs, outputs and constants."""
 
-    name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     constants: Mapping[str, Array]  # an input of the same name has this default

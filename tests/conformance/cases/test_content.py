@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.cases import case, cases
-from halfulp.conformance.cases.operands import cast, exact_pairs, log2
-from halfulp.conformance.cases.values import FOLDER, specials
+from halfulp.conformance.cases.values import FOLDER, cast, exact_pairs, log2, specials
 from halfulp.reference import TOWARD_ZERO, decode
 from halfulp.types import FLOATS, INTEGERS, TYPES, codes, float_type, integer_range
 

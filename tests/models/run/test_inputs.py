@@ -13,7 +13,7 @@ from halfulp.types import TYPES
 
 
 def model_of(*values: Value) -> Model:
-    return Model("net.onnx", Graph("g", values, (), {}, (), {}))
+    return Model("net.onnx", Graph(values, (), {}, (), {}))
 
 
 ONNX_TYPES = [row.name for row in TYPES.values() if row.onnx is not None]

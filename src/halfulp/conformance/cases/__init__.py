@@ -1,8 +1,8 @@
 """All cases of operator versions, generated from their rows."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import filterfalse, product
 from typing import get_args
 
 from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
@@ -15,15 +15,13 @@ from halfulp.types import TYPES, element_type
 
 __all__ = ["case", "cases"]
 
-GENERATORS: dict[Group, Callable[[OpVersion, Types, Mode], Iterator[Case]]] = {
-    "values": values.values,
-    "special": values.special,
-    "edge": values.edge,
-    "hard": values.hard,
-    "broadcast": shapes.broadcast,
-    "invalid": shapes.invalid,
-    "reproducibility": shapes.reproducibility,
-}
+_OF_VALUES = (values.values, values.special, values.edge, values.hard)
+_OF_SHAPES = (shapes.broadcast, shapes.invalid, shapes.reproducibility)
+GENERATORS = {
+    function.__name__: function for function in (*_OF_VALUES, *_OF_SHAPES)
+}  # by the names of GROUPS
+# The types of operands which all have one type of 16 bits or more.
+_WIDE = {(row.name,) * count for row in TYPES.values() if row.bits >= 16 for count in (1, 2)}
 
 
 def cases(
@@ -51,24 +49,17 @@ def cases(
         >>> next(cases(operators=["onnx.Pow"], versions=["7"], types=["float16"])).id
         'onnx.Pow-7/float16,float16/values/0'
     """
-    rows = list(selected(operators, versions))
+    rows = selected(operators, versions)
     names = list(map(chosen_types, types))
     newest = {(row.standard, row.name): row for row in rows}
     for row in rows:
         pairs = list(type_pairs(row, names))
-        one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
-        for pair in pairs:
-            left_out = _left_out(pair, mode, is_newest=newest[row.standard, row.name] is row)
-            for group in GROUPS:
-                if pair == one_for_all or group not in left_out:
-                    yield from GENERATORS[group](row, pair, mode)
-
-
-def _left_out(pair: Types, mode: Mode, *, is_newest: bool) -> set[Group]:
-    """Return the groups that are tried with one combination of types that stands for all, and not with this one."""
-    groups: set[Group] = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
-    is_tried = is_newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16
-    return groups - {"reproducibility"} if is_tried else groups
+        one_for_all = min(pairs, key=lambda pair: {*pair} != {"float32"}, default=())
+        once = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+        for pair, group in product(pairs, GROUPS):
+            is_tried = group == "reproducibility" and newest[row.standard, row.name] is row and pair in _WIDE
+            if pair == one_for_all or group not in once or is_tried:
+                yield from GENERATORS[group](row, pair, mode)
 
 
 def case(id: str) -> Case:
@@ -96,23 +87,19 @@ def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[st
     return {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
 
 
-def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
-    """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row.
-
-    Those of SONNX, a profile of ONNX, are not among all.
-    """
-    rows, versions, chosen = [find(id) for id in ids()], tuple(versions), list[OpVersion]()
-    for operator in map(str, operators):
+def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> list[OpVersion]:
+    """Return the rows of these, by default all but SONNX's, a profile of ONNX; raises HalfulpError if one has none."""
+    versions, chosen = tuple(versions), list[OpVersion]()
+    for operator in map(str, tuple(operators) or ("onnx", "openvino", "directml")):
         if not (of_operator := named_operators(operator)):
             suggestion = did_you_mean(operator, ("Pow", "PRelu", *ids()))
             raise HalfulpError(f"no operator {operator}; {suggestion}")
         chosen += of_operator
-    rows = [row for row in rows if (row in chosen if chosen else row.standard != "sonnx")]
+    rows = list(filter(chosen.__contains__, map(find, ids())))
     row_versions = dict.fromkeys(row.version for row in rows)
-    for version in versions:
-        if version not in row_versions:
-            raise HalfulpError(f"no version {version}", expected=", ".join(row_versions))
-    yield from (row for row in rows if not versions or row.version in versions)
+    for version in filterfalse(row_versions.__contains__, versions):
+        raise HalfulpError(f"no version {version}", expected=", ".join(row_versions))
+    return [row for row in rows if row.version in (versions or row_versions)]
 
 
 def chosen_types(name: object) -> str:
@@ -123,10 +110,7 @@ def chosen_types(name: object) -> str:
 
 
 def type_pairs(row: OpVersion, chosen: Collection[str] = ()) -> Iterator[Types]:
-    """Yield every combination of input types that a row allows.
-
-    With ``chosen``, only those in which an input has one of these types, or the inputs one of these pairs.
-    """
+    """Yield the combinations of input types that a row allows, or those with one of the chosen types or pairs."""
     variables = list(dict.fromkeys(port.type for port in row.inputs))
     for types in product(*(row.type_variables[variable] for variable in variables)):
         bound = dict(zip(variables, types, strict=True))

@@ -17,11 +17,14 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
-from halfulp.conformance.cases.operands import Pairs, Random, cast, has_sign
 from halfulp.conformance.cases.values import (
+    Pairs,
+    Random,
     Types,
     case_id,
+    cast,
     hard_pairs,
+    has_sign,
     least_rank,
     line,
     operand_types,
@@ -69,12 +72,9 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
         shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            spelled = (f"{key}={_spelled(value)}" for key, value in attributes.items())
+            # A tuple is spelled as a shape is.
+            spelled = (f"{name}={str(v).strip('()').replace(', ', 'x')}" for name, v in attributes.items())
             yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
-
-
-def _spelled(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _attempt(
@@ -85,14 +85,9 @@ def _attempt(
     attributes: Mapping[str, Any] | None = None,
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
-    shapes = shapes or (_shape(row),) * len(types)
+    shapes = shapes or ((*[1] * (least_rank(row) - 2), 2, 3),) * len(types)
     attributes = _required(row) if attributes is None else attributes
     return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
-
-
-def _shape(row: OpVersion) -> Shape:
-    """Return a shape for all operands with which nothing is wrong."""
-    return (1,) * (least_rank(row) - 2) + (2, 3)
 
 
 def _required(row: OpVersion) -> dict[str, Any]:
@@ -243,7 +238,8 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield outputs that are declared with a wrong type or shape."""
     if any("output" in clause.enforces for clause in row.clauses):
-        fine, shape = _attempt(row, types, ""), _shape(row)
+        fine = _attempt(row, types, "")
+        shape = fine.shapes[0]
         right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
         other = next(name for name in ("float64", "float32") if name != right)
         larger = (*shape[:-1], shape[-1] + 1)

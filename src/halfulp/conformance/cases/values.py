@@ -1,36 +1,274 @@
-"""Cases with operands paired element by element: ordinary values, special values, hard cases, edges."""
+"""Cases with operands paired element by element: ordinary values, special values, hard cases, edges.
 
-from collections.abc import Iterator, Mapping
+Random numbers are the same on every machine and with every NumPy. NumPy keeps the raw stream of a bit
+generator from version to version, but not the results of ``Generator``, and exp2 differs by machine. Here
+everything comes from the raw stream, by arithmetic that is exact or rounded once.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
+from itertools import islice
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, Group, Mode
-from halfulp.conformance.cases.operands import (
-    Pairs,
-    Random,
-    bases,
-    cast,
-    exact_pairs,
-    exponents,
-    finite,
-    joined,
-    outer,
-    pow_values,
-    prelu_values,
-    result_logs,
-)
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 Types = tuple[str, ...]
+
+
+class Random:
+    """A stream of random numbers that a text determines."""
+
+    def __init__(self, text: str) -> None:
+        self._raw = np.random.PCG64(zlib.crc32(text.encode()))
+
+    def words(self, count: int) -> Array:
+        """Return random uint64."""
+        return np.asarray(self._raw.random_raw(count))
+
+    def uniform(self, low: float, high: float, count: int) -> Array:
+        """Return float64 numbers between low and high."""
+        return low + (high - low) * ((self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+    def integers(self, low: int, high: int, count: int) -> Array:
+        """Return int64 numbers from low to high - 1."""
+        return np.floor(self.uniform(low, high, count)).astype(np.int64)
+
+    def choose(self, options: Sequence[Any] | Array, count: int) -> Array:
+        """Return elements of an array, each with the same probability."""
+        options = np.asarray(options)
+        return options[self.integers(0, len(options), count)]
+
+    def mixed(self, *arrays: Array) -> Array:
+        """Return an array with each element from one of some arrays of one length."""
+        which = self.integers(0, len(arrays), len(arrays[0]))
+        return np.asarray(np.stack(arrays)[which, np.arange(len(which))])
+
+    def bits(self, name: str, count: int) -> Array:
+        """Return values of a type with random bits, NaNs and infinities among them."""
+        row = TYPES[name]
+        words = self.words(count) >> np.uint64(64 - row.bits)
+        if row.kind == "float":
+            return from_codes(words, name)
+        least = integer_range(name)[0]
+        return from_integers((int(word) + least for word in words), name)
+
+    def normal(self, count: int) -> Array:
+        """Return numbers about 0, most of them within 1 of it (a sum of uniform ones)."""
+        return sum((self.uniform(-1, 1, count) for _ in range(3)), np.zeros(count))
+
+    def spread(self, low: float, high: float, count: int) -> Array:
+        """Return float64 numbers from 2^low to 2^high, their logarithms uniform."""
+        return np.asarray(exact_pow(np.float64(2), self.uniform(low, high, count)))
+
+
+def cast(values: Array, name: str) -> Array:
+    """Return float64 numbers converted to a type: rounded to nearest, from_integers to the range of an integer type."""
+    row = TYPES[name]
+    if row.kind == "float":
+        with np.errstate(all="ignore"):
+            return values.astype(row.dtype)
+    return from_integers(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(
+        values.shape
+    )
+
+
+def log2(values: Array) -> Array:
+    """Return the binary logarithms of magnitudes to about 20 bits, the same on every machine."""
+    with np.errstate(all="ignore"):
+        logs = np.log2(np.abs(values.astype(np.float64)))
+    fraction, exponent = np.frexp(logs)
+    return np.ldexp(np.rint(fraction * 2.0**20) * 2.0**-20, exponent)
+
+
+def has_sign(name: str) -> bool:
+    """Return whether a type has negative numbers."""
+    row = TYPES[name]
+    return row.kind == "int" or (row.kind == "float" and float_type(name).has_zero)
+
+
+# --- pairs of operands ---------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Bases or inputs with their exponents or slopes: two 1-d arrays of one length."""
+
+    x: Array
+    y: Array
+
+
+def joined(*parts: Pairs) -> Pairs:
+    """Return the pairs of all parts, one after another."""
+    return Pairs(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
+
+
+def outer(x: Array, y: Array) -> Pairs:
+    """Return every element of x with every element of y."""
+    return Pairs(np.repeat(x, len(y)), np.tile(y, len(x)))
+
+
+def pow_values(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
+    """Return bases of all ordinary sizes with exponents such that the powers fill the range of the base's type."""
+    x = bases(x_name, random, count)
+    moderate = cast(random.mixed(random.normal(count) * 4, np.rint(random.normal(count) * 3)), y_name)
+    y = random.mixed(exponents(x, y_name, random), moderate)
+    # Otherwise most powers of negative bases would be NaN.
+    rounded = (x < 0) & random.choose([True, True, True, False], count)
+    return Pairs(x, np.where(rounded, cast(np.rint(y.astype(np.float64)), y_name), y))
+
+
+def prelu_values(name: str, random: Random, count: int) -> Pairs:
+    """Return activations of both signs with slopes that networks have, and with others."""
+    x = bases(name, random, count)
+    flipped = random.choose([True, False], count)
+    if TYPES[name].kind == "int":
+        x = np.where(flipped, cast(-random.spread(0, TYPES[name].bits - 1, count), name), x)
+    elif has_sign(name):
+        x = np.where(flipped, -x, x)
+    slopes = cast(random.mixed(random.uniform(0, 0.5, count), random.normal(count) * 3), name)
+    return Pairs(x, slopes)
+
+
+def bases(name: str, random: Random, count: int) -> Array:
+    """Return moderate numbers, small integers, and numbers from the whole range; one in four is negative."""
+    low, high = 0, TYPES[name].bits
+    if TYPES[name].kind == "float":
+        low, high = float_type(name).least_exponent, float_type(name).greatest_exponent
+    wide = random.spread(low, high, count)
+    sizes = random.mixed(random.spread(-3.0, 3.0, count), np.rint(random.uniform(0, 20, count)), wide)
+    signs = random.choose([1, 1, 1, -1], count) if has_sign(name) else np.ones(count)
+    return finite(cast(sizes * signs, name))
+
+
+def finite(array: Array) -> Array:
+    """Return an array with 1 in place of each infinity and NaN."""
+    if TYPES[array.dtype.name].kind != "float":
+        return array
+    return np.where(np.isfinite(array), array, np.array(1).astype(array.dtype))
+
+
+def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
+    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers.
+
+    By default the logs are from the whole range of x's type, one in four near 0.
+    """
+    if logs is None:
+        row = TYPES[x.dtype.name]
+        low, high = 0, row.bits - (row.kind == "int")
+        if row.kind == "float":
+            low, high = float_type(row.name).least_exponent - 1, float_type(row.name).greatest_exponent
+        wide, near = random.uniform(low, high, len(x)), random.normal(len(x))
+        logs = np.where(random.choose([True, False, False, False], len(x)), near, wide)
+    with np.errstate(all="ignore"):
+        y = logs / log2(x)
+    return cast(np.where(np.isfinite(y), y, random.normal(len(y)) * 4), name)
+
+
+# --- exact cases and ties ------------------------------------------------------------------------
+#
+# A power x^y is representable, or lies exactly midway between two neighbours, only if x = r^(2^f) * 2^e
+# with r odd and y = n / 2^f, where 2^f divides e. Then x^y = r^n * 2^(e n / 2^f), and r^n has at most one
+# digit more than the type. An algorithm can't decide these cases from an approximation alone.
+
+_MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
+
+
+@cache  # all operators have the same, and making them takes a while
+def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
+    """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
+    cases = _float_cases if TYPES[x_name].kind == "float" else _integer_cases
+    tried = cases(x_name, _Draws(f"exact cases {x_name} {y_name} {number}"))
+    names = x_name, y_name
+    fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
+    arrays = []
+    for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
+        if TYPES[name].kind == "float":
+            arrays.append(cast(np.array(list(map(float, numbers))), name))
+        else:
+            arrays.append(from_integers(map(int, numbers), name))
+    return Pairs(*arrays)
+
+
+class _Draws(Random):
+    """Single numbers at random, drawn a thousand at a time."""
+
+    _numbers: list[float] = []  # noqa: RUF012
+
+    def one(self, low: float = 0, high: float = 1) -> float:
+        self._numbers = self._numbers or self.uniform(0, 1, 1000).tolist()
+        return low + (high - low) * self._numbers.pop()
+
+    def integer(self, low: int, high: int) -> int:
+        return int(self.one(low, high + 1) // 1)
+
+
+def _float_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield cases with a normal or subnormal result, or a tie in either range."""
+    facts = float_type(name)
+    while True:
+        f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
+        digits = facts.digits / 2**f  # of an odd root, preferably a small one
+        root = 1
+        if (limit := 2**digits) > 3 and draws.one() >= 0.1:
+            root = min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
+        n = _exponent_for(root, facts.digits + 1, draws)
+        if f:
+            n = max(n - 1 + n % 2, 1)
+        # The result's last digit: at a tie in the subnormal range, or anywhere.
+        wanted = facts.least_exponent - 1
+        if draws.one() > 0.3:
+            wanted = draws.integer(facts.least_exponent - 2, facts.greatest_exponent)
+        e = round(wanted / n) << f if n else 0
+        sign = -1 if f == 0 and draws.one() < 0.3 else 1
+        yield sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
+
+
+def _exponent_for(root: int, digits: int, draws: _Draws) -> int:
+    """Return an n such that root^n has at most ``digits`` digits, preferably the greatest; any n for root 1."""
+    if root == 1:
+        magnitude = int(2 ** draws.one(0, 8))
+        return magnitude if draws.one() < 0.5 else -magnitude
+    n = 1
+    while (root ** (n + 1)).bit_length() <= digits:
+        n += 1
+    return n if draws.one() < 0.5 else draws.integer(0, n)
+
+
+def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield perfect powers with fractional exponents, and powers up to the ends of the range."""
+    bits = TYPES[name].bits
+    while True:
+        f = draws.integer(0, _MOST_ROOTS)
+        root = int(2 ** draws.one(0, bits / 2**f))
+        n = draws.integer(0, 1 + bits // max(1, root.bit_length() - 1))
+        sign = -1 if f == 0 and draws.one() < 0.3 else 1
+        yield Fraction(sign * root ** (1 << f)), Fraction(n, 1 << f)
+
+
+def _representable(value: Fraction, name: str) -> bool:
+    if TYPES[name].kind != "float":
+        least, largest = integer_range(name)
+        return value.denominator == 1 and least <= value <= largest
+    try:
+        nearest = float(cast(np.array(float(value)), name).astype(np.float64))
+    except OverflowError:
+        return False
+    return math.isfinite(nearest) and Fraction(nearest) == value
+
+
+# --- cases of pairs --------------------------------------------------------------------------------
 
 
 def case_id(row: OpVersion, types: Types, group: Group, name: str) -> str:
@@ -44,10 +282,7 @@ def operand_types(types: Types) -> tuple[str, ...]:
 
 
 def least_rank(row: OpVersion) -> int:
-    """Return the minimum rank with which every rule takes operands of one shape: 2, or more where the row wants more.
-
-    Rank 1 is too low for PRelu before 7, where a 1-d slope means channels.
-    """
+    """Return the least rank that every rule takes for both operands: in PRelu-6 slopes of rank 1 are channels."""
     return max(2, row.ranks[0]) if row.ranks else 2
 
 
@@ -64,7 +299,7 @@ def elementwise(
     pairs: Pairs,
     *,
     with_open: bool,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] = {},
 ) -> Iterator[Case]:
     """Yield the cases of pairs of operands, element by element.
 
@@ -73,7 +308,7 @@ def elementwise(
     """
     for suffix, (inputs, values) in _parts(row, pairs).items():
         id = case_id(row, types, group, name + suffix)
-        whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
+        whole = Case(id, row.id, group, inputs, {**values, **attributes})
         is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
         for ending, chosen in (("", ~is_open), ("-open", is_open)):
             if chosen.any() and (with_open or not ending):
@@ -105,29 +340,24 @@ _SCALE_BIAS = (0.75, -0.3)
 
 def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield ordinary operands: one set, or in full mode four."""
-    full = mode == "full"
-    for number in map(str, range(_SETS[mode])):
-        yield from elementwise(row, types, "values", number, _pairs(row, types, number), with_open=full)
-    # This attribute of DirectML changes the arithmetic.
+    names = [*map(str, range(_SETS[mode]))]
     if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
-        scaled, pairs = {"ScaleBias": _SCALE_BIAS}, _pairs(row, types, "scaled")
-        yield from elementwise(row, types, "values", "scaled", pairs, with_open=full, attributes=scaled)
-
-
-def _pairs(row: OpVersion, types: Types, name: str) -> Pairs:
-    random = Random(case_id(row, types, "values", name))
-    if len(row.inputs) == 2:
-        return ordinary(row, types, random, _COUNT)
-    exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), _COUNT)
-    return Pairs(bases(types[0], random, _COUNT), exponents)
+        names.append("scaled")  # this attribute of DirectML changes the arithmetic
+    for name in names:
+        pairs = ordinary(row, types, Random(case_id(row, types, "values", name)), _COUNT)
+        attributes = {"ScaleBias": _SCALE_BIAS} if name == "scaled" else {}
+        with_open = mode == "full"
+        yield from elementwise(row, types, "values", name, pairs, with_open=with_open, attributes=attributes)
 
 
 def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
-    """Return ordinary operands of a row of two inputs."""
-    x_name, y_name = operand_types(types)
+    """Return ordinary operands of a row."""
     if row.kernel == "prelu":
-        return prelu_values(x_name, random, count)
-    return pow_values(x_name, y_name, random, count)
+        return prelu_values(types[0], random, count)
+    if len(types) == 2:
+        return pow_values(*types, random, count)
+    exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), count)
+    return Pairs(bases(types[0], random, count), exponents)
 
 
 # --- special values ------------------------------------------------------------------------------
@@ -140,10 +370,7 @@ _INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
 def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values.
-
-    Names: ``grid`` (with ``grid-open`` beside it), ``all``, ``every-pair``.
-    """
+    """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values."""
     x_name, y_name = operand_types(types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
     grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
@@ -242,7 +469,7 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
             pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
             x = bases(x_name, random, 500)
-            ends = exponents(x, end_logs(x_name, random, 500), y_name, random)
+            ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
             pairs = joined(
                 Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
@@ -292,7 +519,7 @@ def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
         x = from_codes(magnitudes | signs, x_name)
     else:
         x = bases(x_name, random, count)
-    return Pairs(x, exponents(x, result_logs(x_name, random, count), y_name, random))
+    return Pairs(x, exponents(x, y_name, random))
 
 
 def parity(x_name: str, y_name: str) -> Pairs:

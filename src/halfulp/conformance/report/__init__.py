@@ -1,7 +1,4 @@
-"""Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
-
-They are tables in a terminal, what CI systems show, and one self-contained HTML page.
-"""
+"""Reports on documents of ``halfulp check``: tables in a terminal, what CI systems show, and one HTML page."""
 
 import base64
 import hashlib
@@ -19,8 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import Allowed, Document, Fault, Part, all_faults, faults, order, type_order
-from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, worst
+from halfulp.conformance.document import (
+    Document,
+    Entry,
+    Part,
+    all_faults,
+    faults,
+    grade_of,
+    order,
+    type_order,
+)
+from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, gravity
 from halfulp.errors import printable
 
 _MOST_LINES = 20
@@ -91,7 +97,7 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
     def order(pair: tuple[Target, Part]) -> tuple[object, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        grade = -list(GRADES).index(case["grade"] or "support")
+        grade = -gravity(case["grade"] or "support")
         distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
         return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
 
@@ -99,11 +105,6 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
 
 
 # --- in words ------------------------------------------------------------------------------------
-
-
-def family(operator: str) -> str:
-    """Return an operator without its version."""
-    return operator.rpartition("-")[0]
 
 
 def types_text(types: Sequence[str]) -> str:
@@ -126,30 +127,21 @@ def short(number: float) -> str:
     return f"{digits.removesuffix('.0')}e{int(exponent)}"
 
 
-def gist(case: Part) -> str:
-    """Return one case's finding in a line."""
-    example = case["example"]
-    if example is None:
-        return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
+def gist(part: Part) -> str:
+    """Return a finding in a line: of a case, or of an element that had other bits when it was computed again."""
+    if (example := part["example"]) is None:
+        return part.get("message") or (f"breaks {part['clause']}" if part.get("clause") else "")
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    if "again" in example:
+        first, again = (f"{example[key]['value']} ({example[key]['bits']})" for key in ("first", "again"))
+        return f"{inputs} gives {first}, and {again} in {example['case']}"
     off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
-    return f"{_inputs(example)} gives {example['got']['value']}, not {example['expected']['value']}{off}"
-
-
-def _inputs(example: Part) -> str:
-    return ", ".join(number["value"] for number in example["inputs"])
+    return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
 
 
 def repetition_place(part: Part) -> str:
     """Return the operator version and types of bits that are not reproducible, and whether that is allowed."""
     return f"{part['operator']} {types_text(part['types'])}{' (allowed)' if part['allowed'] else ''}"
-
-
-def repetition_gist(part: Part) -> str:
-    """Return one line about an element that had other bits when it was computed again; empty if none is known."""
-    if (example := part["example"]) is None:
-        return ""
-    first, again = (f"{example[key]['value']} ({example[key]['bits']})" for key in ("first", "again"))
-    return f"{_inputs(example)} gives {first}, and {again} in {example['case']}"
 
 
 # --- a terminal ----------------------------------------------------------------------------------
@@ -167,7 +159,7 @@ def show(
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        parts = [printable(part, _LONGEST) for part in (target.versions, target.run) if part]
+        parts = [printable(part, _LONGEST) for part in filter(None, (target.versions, target.run))]
         console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
@@ -263,7 +255,8 @@ def _worst(named: Sequence[Target]) -> Table:
     first: dict[tuple[int, str, str], tuple[Target, Part]] = {}
     for target, case in findings(named):
         if case["verdict"] in FAULTS:
-            first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
+            kind = target.number, case["operator"].rpartition("-")[0], case["verdict"]
+            first.setdefault(kind, (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")
@@ -277,7 +270,7 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     """Return the closing line, and its style."""
-    counting = [fault for fault in all_faults(document) if fault.counts("support")]
+    counting = [fault for fault in all_faults(document) if not fault["allowed"]]
     count, allowed = len(counting), document["summary"]["allowed"]
     if not count:
         but_allowed = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
@@ -288,20 +281,19 @@ def _verdict(document: Document, page: object, least: str) -> tuple[str, str]:
     if fails_alike and document["summary"]["cases"] > 1:
         why = printable(str(*messages))
         return f"every case fails alike ({why}): is the target or its command right?", "bold"
-    grade = worst([fault.grade for fault in counting])
-    about = "" if grade is None else f"the worst: {GRADES[grade]}; "
+    grade = max(map(grade_of, counting), key=gravity)
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'}"
     lesser = count - faults(document, least)
     parts = [f"{lesser:,} less grave than {least}"] * bool(lesser) + [f"{allowed:,} allowed"] * bool(allowed)
     beside = f", {lesser + allowed:,} of them not counted ({', '.join(parts)})" if parts else ""
     noun = "finding" if count + allowed == 1 else "findings"
-    return f"{count + allowed:,} {noun}{beside}; {about}{shown}", "bold"
+    return f"{count + allowed:,} {noun}{beside}; the worst: {GRADES[grade]}; {shown}", "bold"
 
 
 # --- CI systems -----------------------------------------------------------------------------------
 
 
-def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
+def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -> str:
     """Return a JUnit report: a suite for each target, and a test for each operator version and types.
 
     A test fails by findings that count. Those that are allowed, or less grave than ``least``, are shown with the
@@ -315,7 +307,7 @@ def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
         for row in document["rows"]:
             tests[row["operator"], ",".join(row["types"])] = ([], [])
         for fault in all_faults(document):
-            key = fault.part["operator"], ",".join(fault.part["types"])
+            key = fault["operator"], ",".join(fault["types"])
             failing, others = tests.setdefault(key, ([], []))
             counts, text = _told(name, fault, least, allowed)
             (failing if counts else others).append(text)
@@ -334,17 +326,15 @@ def junit(documents: Sequence[Document], least: str, allowed: Allowed) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _told(target: str, fault: Fault, least: str, allowed: Allowed) -> tuple[bool, str]:
+def _told(target: str, fault: Part, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
     """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
-    if is_case := fault.finding != "differs":
-        text = f"{fault.finding}: {fault.case}: {gist(fault.part)}"
-    else:
-        text = f"the bits depend on {fault.part['aspect']}: {repetition_gist(fault.part)}"
-    if fault.part["allowed"]:
-        reason = allowed.reason(target, fault.case, fault.finding, fault.part if is_case else None)
-        return False, f"allowed: {reason or ''}; {text}"
-    counts = at_least(fault.grade, least)
-    return counts, text if counts else f"{fault.grade} is less grave than {least}; {text}"
+    is_case, grade = "id" in fault, grade_of(fault)
+    what = f"{fault['verdict']}: {fault['id']}" if is_case else f"the bits depend on {fault['aspect']}"
+    reason = "" if at_least(grade, least) else f"{grade} is less grave than {least}; "
+    if fault["allowed"]:
+        reasons = (entry.reason for entry in allowed if entry.allows(target, fault))
+        reason = f"allowed: {next(reasons, '')}; "
+    return not reason, f"{reason}{what}: {gist(fault)}"
 
 
 def _some_lines(texts: Sequence[str]) -> str:
@@ -408,7 +398,7 @@ def _tested(target: Target, aspect: str) -> dict[str, Any]:
     """Return how many operator versions and types were tested for an aspect, and the differences."""
     parts = [part for part in target.document["reproducibility"] if part["aspect"] == aspect]
     differing = [part for part in parts if part["verdict"] == "differs"]
-    differs = [{"where": repetition_place(part), "gist": repetition_gist(part)} for part in differing]
+    differs = [{"where": repetition_place(part), "gist": gist(part)} for part in differing]
     tested = sum(part["verdict"] != "not tested" for part in parts)
     return {"target": target, "tested": tested, "differs": differs}
 
@@ -423,7 +413,7 @@ def _heatmaps(
     """
     rows = [(target, row) for target in targets for row in target.document["rows"]]
     rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
-    for operator, group in groupby(rows, key=lambda pair: family(pair[1]["operator"])):
+    for operator, group in groupby(rows, key=lambda pair: pair[1]["operator"].rpartition("-")[0]):
         members = list(group)
         paired = any(len(set(row["types"])) > 1 for _, row in members)
         tables = []

@@ -31,14 +31,14 @@ from halfulp.types import TYPES
 class Target:
     """A runtime that is loaded in this process.
 
-    ``run`` returns the outputs of what ``prepare`` made of a case, as NumPy arrays of their own types. By any exception
-    it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of ``prepare`` is a
-    fault of halfulp.
+    ``run`` returns the outputs, as NumPy arrays of their own types, for the arguments that ``prepare`` made of a case.
+    By any exception it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of
+    ``prepare`` is a fault of halfulp.
     """
 
-    run: Callable[[Any], list[Any]]
+    run: Callable[..., list[Any]]
+    prepare: Callable[[Case], tuple[Any, ...]] = lambda case: (case,)
     versions: Mapping[str, str] = field(default_factory=dict)  # that the runtime tells itself
-    prepare: Callable[[Case], Any] = lambda case: case
 
 
 class NotOfferedError(Exception):
@@ -82,7 +82,6 @@ class TargetSpec:
     # The standard in whose own graph it takes a node. A function makes the node: the number of inputs is right, and the
     # output undeclared. The table of types has the standard's names of types; those without a name are not tried.
     graph: str = ""
-    devices: tuple[str, ...] = ("cpu",)  # the devices on which it can compute, the default first
 
     @property
     def has_models(self) -> bool:
@@ -114,16 +113,17 @@ class TargetSpec:
 
     @property
     def install(self) -> str:
-        extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
-        return f"pip install {self.pip}" if self.pip else extra
+        package = self.pip or (self.extra and f"'halfulp[{self.extra}]'")
+        return f"pip install {package}" if package else "part of the system"
 
     def open(self, threads: int) -> Target:
         """Load the runtime in this process; raises the exceptions of its import."""
         file, _, name = self.code.partition(".")
-        module = import_module(f"halfulp.conformance.targets.{file}")
-        target: Target = getattr(module, name)(threads, self.argument)
-        found = versions(*f"{self.measured} {self.pip}".split())
-        return replace(target, versions={**target.versions, **found})
+        load = getattr(import_module(f"halfulp.conformance.targets.{file}"), name)
+        target: Target = load(threads, self.argument)
+        return replace(
+            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
+        )
 
 
 # The newest version of each operator is the last one of the table.
@@ -132,7 +132,6 @@ _EVERY = ("onnx.", "openvino.", "directml.")
 _BOTH = ("onnx.Pow-", "onnx.PRelu-")
 _FLOATS = ("float32", "float64")
 _C_NUMBERS = (*_FLOATS, "int32", "int64")
-_DEVICES = ("cpu", "cuda")
 
 
 def _library(
@@ -150,9 +149,9 @@ _BUILT_IN = (
         families=("openvino.",),
         graph="openvino",
     ),
-    TargetSpec("torch", "arrays.torch", "cpu", "torch", "torch", "torch", devices=_DEVICES),
-    TargetSpec("jax", "arrays.jax", "cpu", "jax", "jax jaxlib", "jax", devices=_DEVICES),
-    TargetSpec("cupy", "arrays.cupy", "cuda", "cupy", "cupy", "cupy", devices=("cuda",)),
+    TargetSpec("torch", "arrays.torch", "cpu", "torch", "torch", "torch"),
+    TargetSpec("jax", "arrays.jax", "cpu", "jax", "jax jaxlib", "jax"),
+    TargetSpec("cupy", "arrays.cupy", "cuda", "cupy", "cupy", "cupy"),
     TargetSpec("numpy", "arrays.numpy", "", "numpy", "numpy ml_dtypes"),
     TargetSpec("onnx-reference", "models.reference", measured="onnx numpy ml_dtypes"),
     TargetSpec("onnx-converter", "models.converter", measured="onnx numpy ml_dtypes"),
@@ -166,14 +165,19 @@ _BUILT_IN = (
     _library("mnn", "MNN", ("float32", "int32"), package="MNN"),
     _library("mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), _BOTH),
     _library("paddle", "paddlepaddle", _C_NUMBERS),
-    TargetSpec("inductor", "arrays.inductor", "cpu", "torch", "torch", "torch", devices=_DEVICES),
+    TargetSpec("inductor", "arrays.inductor", "cpu", "torch", "torch", "torch"),
     _library("executorch", "executorch torch", ("float16", *_C_NUMBERS)),
     _library("numba", "numba llvmlite", _C_NUMBERS),
     _library("numexpr", "numexpr", _C_NUMBERS),
     _library("libm", "", _FLOATS, package="ctypes"),
 )
-_DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
+DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")  # if no target is named
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
+_ON_DEVICES = BUILT_IN | {f"{spec.name}:{spec.argument or 'cpu'}": spec for spec in _BUILT_IN}
+_ON_DEVICES |= {
+    f"{name}:cuda": replace(BUILT_IN[name], name=f"{name} (cuda)", argument="cuda")
+    for name in ("torch", "jax", "inductor")
+}
 
 _NAMED = re.compile(r"\A\s*(?:([A-Za-z][\w.-]*)=)?(.*)\Z", re.DOTALL)
 _LIBRARY = re.compile(r"\.(so|dylib|dll)(\.|$)")
@@ -181,40 +185,27 @@ _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
 def find(target: object) -> TargetSpec:
-    """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
+    """Return the target of a name, of a module, of a function or of a command; raises HalfulpError if there is none.
 
     A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
     two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
     ``onnxruntime:cuda`` is an execution provider of ONNX Runtime, ``torch:cuda`` a target on a device.
-
-    Raises:
-        HalfulpError: the target is unknown, its package is not installed, or the command is broken.
     """
     text = target if isinstance(target, str) else _place(target)
     if "{" in text or " " in text.strip():
         return find_command(text)
-    file, _, symbol = text.partition(":")
-    if symbol and _LIBRARY.search(file):
+    module, colon, variant = text.partition(":")
+    if variant and _LIBRARY.search(module):
         return find_library(text)
-    if (spec := _find_built_in(text)) is None:
+    name = named(module, BUILT_IN, RUNTIME_ALIASES)
+    spec = _ON_DEVICES.get(f"{name}{colon}{variant}")
+    if name == "onnxruntime" and variant:
+        spec = replace(BUILT_IN[name], name=f"{name}:{variant}", argument=variant)
+    if spec is None:
         return _find_in_python(text)
     if not has_module(spec.package):
         raise HalfulpError(f"the target {text} needs {spec.package}, which is not installed: {spec.install}")
     return spec
-
-
-def _find_built_in(target: str) -> TargetSpec | None:
-    """Return a target of ``BUILT_IN``, perhaps with a provider or on a device, or None."""
-    module, colon, variant = target.partition(":")
-    spec = BUILT_IN.get(named(module, BUILT_IN, RUNTIME_ALIASES) or "")
-    if spec is None or not colon:
-        return spec
-    if spec.name == "onnxruntime" and variant:
-        return replace(spec, name=f"{spec.name}:{variant}", argument=variant)
-    if variant == spec.devices[0]:
-        return spec
-    is_device = variant in spec.devices
-    return replace(spec, name=f"{spec.name} ({variant})", argument=variant) if is_device else None
 
 
 def _find_in_python(target: str) -> TargetSpec:
@@ -270,11 +261,6 @@ def imported(text: str) -> Any:
     return attrgetter(attribute)(loaded) if attribute else loaded
 
 
-def installed() -> list[TargetSpec]:
-    """Return the installed runtimes of ``_DEFAULT``, which are checked if no target is named."""
-    return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
-
-
 def find_library(text: str) -> TargetSpec:
     """Return the target of a function in a C library: ``[NAME=]libfoo.so:powf``; or raise HalfulpError."""
     name, _, place = text.rpartition("=")
@@ -289,10 +275,7 @@ def find_library(text: str) -> TargetSpec:
 
 
 def find_command(text: str) -> TargetSpec:
-    """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
-
-    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once (``arrays.pipe``).
-    """
+    """Return the target of ``[NAME=]PROGRAM ...``, started for each case if it has placeholders, or else once."""
     name, command = _NAMED.findall(text)[0]
     try:
         words = shlex.split(command)

@@ -47,7 +47,7 @@ def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[s
             return [to_numpy(xp.where(x < 0, x * y, x))]
         return [to_numpy(xp.asarray(x ** _written(case, y)).astype(x.dtype))]
 
-    return Target(run, versions)
+    return Target(run, versions=versions)
 
 
 def numpy(threads: int, argument: str) -> Target:
@@ -91,35 +91,27 @@ inductor = partial(torch, is_compiled=True)  # by torch.compile: C++ on the CPU,
 
 
 def jax(threads: int, argument: str) -> Target:
-    """Compile a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device.
-
-    The number of threads comes from the environment.
-    """
+    """Compile a function of the operands that are no constants, with 64-bit types; the environment sets the threads."""
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", argument)
     jax.config.update("jax_enable_x64", True)
     jax.numpy.ones(1).block_until_ready()  # all that a device needs is loaded
 
     def compute(x: Any, y: Any, is_prelu: bool) -> Any:
+        x = jax.numpy.asarray(x)
         return jax.numpy.where(x < 0, x * y, x) if is_prelu else jax.numpy.power(x, y).astype(x.dtype)
 
-    compiled = jax.jit(compute, static_argnums=(2,))
+    # One compilation serves all cases without constants of these types and shapes.
+    compiled = jax.jit(compute, static_argnames="is_prelu")
 
     def run(case: Case) -> list[Array]:
-        constants = case.constants
-        operands: list[Any] = [*case.inputs]
+        operands = dict(zip("xy", case.inputs, strict=True))
+        held: dict[str, Any] = {"xy"[place]: case.inputs[place] for place in case.constants}
         if (number := _written(case)) is not None:
-            constants, operands[1] = constants | {1}, number
-        if not constants:
-            # One compilation serves all cases of these types and shapes.
-            return [np.asarray(compiled(*operands, _is_prelu(case)))]
-
-        def function(*fed: Any) -> Any:
-            values = iter(fed)
-            x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
-            return compute(jax.numpy.asarray(x), y, _is_prelu(case))
-
-        return [np.asarray(jax.jit(function)(*(operands[i] for i in (0, 1) if i not in constants)))]
+            held["y"] = number
+        fed = {name: operand for name, operand in operands.items() if name not in held}
+        called = jax.jit(partial(compute, **held), static_argnames="is_prelu") if held else compiled
+        return [np.asarray(called(**fed, is_prelu=_is_prelu(case)))]
 
     return Target(run)
 
@@ -173,16 +165,13 @@ def pipe(threads: int, argument: str) -> Target:
 
 
 def library(pow: _Function, prelu: _Function | None = None, versions: Mapping[str, str] = {}) -> Target:
-    """Return the target of functions of arrays that broadcast. NotImplementedError says that it lacks the types.
-
-    ``versions`` are those of the library that no package of its name installs.
-    """
+    """Return the target of functions of arrays that broadcast; by NotImplementedError they lack the types."""
 
     def run(case: Case) -> list[Array]:
         function: Any = prelu if _is_prelu(case) else pow
         return [np.asarray(offered(function, *case.inputs))]
 
-    return Target(run, versions)
+    return Target(run, versions=versions)
 
 
 def symbol(threads: int, argument: str) -> Target:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,10 +29,7 @@ _LEAST_IR = 4  # before version 4 an initializer was also a graph input, which c
 
 
 def model(case: Case) -> onnx.ModelProto:
-    """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
-
-    An invalid case's model is as wrong as the case is. Raises UnsupportedError if ONNX lacks the operator.
-    """
+    """Return a case's model, as wrong as an invalid case is; raises UnsupportedError if ONNX lacks the operator."""
     row = case.row
     if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
@@ -74,32 +71,26 @@ def model_inputs(case: Case) -> dict[str, Array]:
 # --- runtimes that take a model ------------------------------------------------------------------
 
 
-class Prepared(NamedTuple):
-    """A model, and by name the inputs that are not initializers."""
-
-    model: onnx.ModelProto
-    inputs: dict[str, Array]
-
-
-def _prepared(case: Case) -> Prepared:
-    return Prepared(model(case), model_inputs(case))
+def _prepared(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return a case's model, and by name the inputs that are not initializers."""
+    return model(case), model_inputs(case)
 
 
 def reference(threads: int, argument: str) -> Target:
     """Evaluate the model with the onnx package's ReferenceEvaluator."""
     evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
-    return Target(lambda prepared: list(evaluator(prepared.model).run(None, prepared.inputs)), {}, _prepared)
+    return Target(lambda model, inputs: list(evaluator(model).run(None, inputs)), _prepared)
 
 
 def converter(threads: int, argument: str) -> Target:
     """Convert the model to the newest opset with the onnx package's version converter, and evaluate it."""
     evaluate = reference(threads, argument).run
 
-    def run(prepared: Prepared) -> list[Array]:
-        newest = onnx.version_converter.convert_version(prepared.model, onnx.defs.onnx_opset_version())
-        return evaluate(Prepared(newest, prepared.inputs))
+    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+        newest = onnx.version_converter.convert_version(model, onnx.defs.onnx_opset_version())
+        return evaluate(newest, inputs)
 
-    return Target(run, {}, _prepared)
+    return Target(run, _prepared)
 
 
 def onnxruntime(threads: int, argument: str) -> Target:
@@ -118,16 +109,16 @@ def onnxruntime(threads: int, argument: str) -> Target:
     if provider != "CPUExecutionProvider":
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
 
-    def run(prepared: Prepared) -> list[Array]:
+    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
         try:
-            session = ort.InferenceSession(prepared.model.SerializeToString(), options, providers=[provider])
+            session = ort.InferenceSession(model.SerializeToString(), options, providers=[provider])
         except Exception as error:
             if "fallback to CPU EP has been explicitly disabled" in str(error):
                 raise NotOfferedError(f"{provider} has no kernel for it") from None
             raise
-        return list(integration.run(session, prepared.inputs).values())
+        return list(integration.run(session, inputs).values())
 
-    return Target(run, {"onnxruntime": ort.__version__}, _prepared)
+    return Target(run, _prepared, {"onnxruntime": ort.__version__})
 
 
 def _provider(ort: Any, integration: Any, name: str) -> str:
@@ -154,10 +145,10 @@ def openvino(threads: int, argument: str) -> Target:
     """Read, compile and infer the model with OpenVINO on the CPU."""
     core, infer = _openvino(threads)
 
-    def run(prepared: Prepared) -> list[Array]:
-        return infer(core.read_model(prepared.model.SerializeToString()), prepared.inputs)
+    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+        return infer(core.read_model(model.SerializeToString()), inputs)
 
-    return Target(run, {}, _prepared)
+    return Target(run, _prepared)
 
 
 def openvino_native(threads: int, argument: str) -> Target:
@@ -182,10 +173,7 @@ def openvino_native(threads: int, argument: str) -> Target:
 
 
 def _openvino(threads: int) -> tuple[Any, Callable[[Any, Mapping[Any, Array]], list[Array]]]:
-    """Return OpenVINO's core, and a function that infers a model with inputs by name or by number, in full precision.
-
-    By default the CPU plugin computes f32 in bfloat16 where the processor has that.
-    """
+    """Return OpenVINO's core, and a function that infers in full precision: by default f32 may be bfloat16."""
     core: Any = import_module("openvino").Core()
     tensors: Any = import_module("halfulp.integrations.openvino.operators")
     config = {"INFERENCE_NUM_THREADS": threads, "EXECUTION_MODE_HINT": "ACCURACY"}
@@ -209,29 +197,24 @@ def of_backend(threads: int, argument: str) -> Target:
         hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
         raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has{hint}")
 
-    def run(prepared: Prepared) -> list[Any]:
-        inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
+    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Any]:
+        values = list(inputs.values())  # in the model's order, as the interface wants them
         if hasattr(backend, "prepare"):
-            outputs = backend.prepare(prepared.model, "CPU").run(inputs)
+            outputs = backend.prepare(model, "CPU").run(values)
         else:
-            outputs = backend.run_model(prepared.model, inputs, "CPU")
+            outputs = backend.run_model(model, values, "CPU")
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
-    return Target(run, {}, _prepared)
+    return Target(run, _prepared)
 
 
 def halfulp(threads: int, argument: str) -> Target:
-    """Run ONNX models with ``halfulp.backend``, and call the operators of other standards by their ids.
+    """Run ONNX models by ``halfulp.backend``, others by their ids; judged by the oracle; threads by the environment."""
 
-    The slow exact oracle judges it, not halfulp itself. The number of threads comes from the environment.
-    """
+    def run(given: Any, *inputs: Any) -> list[Array]:
+        return list(backend.run_model(given, *inputs)) if inputs else [expected(given)]
 
-    def run(prepared: Prepared | Case) -> list[Array]:
-        if isinstance(prepared, Case):
-            return [expected(prepared)]
-        return list(backend.run_model(prepared.model, prepared.inputs))
-
-    return Target(run, {}, lambda case: _prepared(case) if case.operator.startswith("onnx.") else case)
+    return Target(run, lambda case: _prepared(case) if case.operator.startswith("onnx.") else (case,))
 
 
 def command(threads: int, argument: str) -> Target:
@@ -244,11 +227,11 @@ def command(threads: int, argument: str) -> Target:
     """
     command = shlex.split(argument)
 
-    def run(prepared: Prepared) -> list[Array]:
+    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
         with tempfile.TemporaryDirectory(prefix="halfulp-check-") as folder:
             files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
-            files["model.onnx"].write_bytes(prepared.model.SerializeToString())
-            np.savez(files["inputs.npz"], allow_pickle=False, **prepared.inputs)
+            files["model.onnx"].write_bytes(model.SerializeToString())
+            np.savez(files["inputs.npz"], allow_pickle=False, **inputs)
             words = command
             for name, path in files.items():
                 words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
@@ -262,11 +245,11 @@ def command(threads: int, argument: str) -> Target:
                 raise RuntimeError(error.message.replace(str(files["outputs.npz"]), "its outputs")) from None
         return [
             _typed(entries[value.name], value.type.tensor_type.elem_type)
-            for value in prepared.model.graph.output
+            for value in model.graph.output
             if value.name in entries
         ]
 
-    return Target(run, {}, _prepared)
+    return Target(run, _prepared)
 
 
 def _check_status(code: int, errors: bytes) -> None:
@@ -293,7 +276,7 @@ def _typed(array: Array, number: int) -> Array:
 
 def library(compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> Target:
     """Return the target of a function of a model. NotImplementedError says that the runtime lacks the types."""
-    return Target(lambda p: offered(compute, p.model, list(p.inputs.values())), {}, _prepared)
+    return Target(lambda model, inputs: offered(compute, model, list(inputs.values())), _prepared)
 
 
 def tract(threads: int, argument: str) -> Target:

@@ -84,7 +84,7 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
-            if every_node or not varies or not _is_exact(node):
+            if every_node or not varies or not _is_exact(node) or _is_enlarged(node):
                 sentences += _substitute(node, varies)
     return sentences
 
@@ -98,6 +98,22 @@ def _keep_dims_in_norm(mean: Any) -> None:
         squeezed = ov.opset13.squeeze(kept, mean.input_value(1))
         squeezed.set_friendly_name(mean.get_friendly_name())
         replace_node(mean, squeezed)
+
+
+def _is_enlarged(power: Any) -> bool:
+    """Return whether a product in the norm around a power has another shape, which the plugin's norm loses."""
+    node, shape = power, power.get_output_partial_shape(0)
+    while len(ends := node.output(0).get_target_inputs()) == 1:
+        (end,) = ends
+        node = end.get_node()
+        if node.get_type_name() == "Multiply" and node.get_output_partial_shape(0) != shape:
+            return True
+        if node.get_type_name() not in _IN_NORM:
+            break
+    return False
+
+
+_IN_NORM = ("ReduceMean", "Add", "Sqrt", "Power", "Divide", "Multiply")
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:

@@ -24,7 +24,7 @@ from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
-from halfulp.models.onnx.infer import Ask, FunctionTypes, Scope, Types, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, FunctionTypes, Scope, Types, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
 
 _SORTED = (
@@ -35,11 +35,8 @@ _SORTED = (
 class Onnx(Model):
     """An ONNX model: what it says of itself, its nodes and its values, loaded once.
 
-    Args:
-        proto: the message, which nothing here changes.
-        file: its name in messages.
-        folder: the folder of its external data; None for a model that came without a file.
-        ask: the nodes whose types ONNX Runtime may infer, as for :func:`infer_types`.
+    Nothing here changes the message. ``folder`` has its external data; it is None for a model that came without a file.
+    ``ask`` is that of :func:`infer_types`.
     """
 
     def __init__(
@@ -78,10 +75,7 @@ class Onnx(Model):
 
     @cached_property
     def fault_of_ours(self) -> HalfulpError | None:
-        """The error of a Pow or PRelu node, None if there is none; that of any other part of the model is raised.
-
-        Operators may be unknown.
-        """
+        """The error of a Pow or PRelu node, None if there is none; that of any other part of the model is raised."""
         try:
             self._built()  # not kept: it copies weights
         except (ModelError, UnsupportedError) as error:
@@ -149,21 +143,16 @@ class Onnx(Model):
     def _scope(self, owner: walk.Owner, opset: int, path: str, where: str, outer: Scope | None) -> Scope:
         if path not in self._scopes:
             types = self.types.setdefault(path, {})
-            version = self.proto.ir_version
-            self._scopes[path] = Scope(owner, types, self._reader, path, where, outer, ir_version=version)
+            self._scopes[path] = Scope(owner, types, self._reader, path, where, outer)
+            if self.proto.ir_version < OLDEST_IR_OF_DEFAULTS:
+                self._scopes[path].defaults.clear()
         scope = self._scopes[path]
         scope.owner, scope.opset = owner, opset  # a rewriting copies nodes
         return scope
 
 
 def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:
-    """Read an ONNX model and check it. Nodes that are not in order are sorted, with a ``HalfulpWarning``.
-
-    Args:
-        source: a path, the bytes of a file, or a ``ModelProto``, which is not changed.
-        file: the model's name in messages; by default the path, or the kind of the source.
-        keep_unknown: as for :meth:`Onnx.check`, which has the errors.
-    """
+    """Read an ONNX model as :func:`parse` does, and check it as :meth:`Onnx.check` does; these have the errors."""
     model = parse(source, file=file)
     return Model(model.file, model.check(keep_unknown=keep_unknown).graph)
 
@@ -174,14 +163,15 @@ def declared_inputs(source: Source) -> Model:
     graph = model.proto.graph
     inputs = tuple(declared(info, model.file) for info in graph.input)
     defaults = dict.fromkeys((tensor.name for tensor in graph.initializer), np.empty(0))
-    return Model(model.file, Graph(graph.name, inputs, (), defaults, (), {}))
+    return Model(model.file, Graph(inputs, (), defaults, (), {}))
 
 
 def parse(source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None) -> Onnx:
-    """Return an unchecked model.
+    """Return the unchecked model of a path, of the bytes of a file, or of a ``ModelProto``, which is not changed.
 
-    The nodes are in order: those of the source are sorted in a copy if they are not. ``report`` receives a line if they
-    were sorted; without it, a ``HalfulpWarning`` says so.
+    ``file`` is its name in messages; by default the path, or the kind of the source. The nodes are in order: those of
+    the source are sorted in a copy if they are not. ``report`` receives a line if they were sorted; without it, a
+    ``HalfulpWarning`` says so.
 
     Raises:
         ModelError: the file can't be read, or is not an ONNX model.

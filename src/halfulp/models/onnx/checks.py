@@ -296,7 +296,7 @@ class Builder:
                 message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
                 self._fail(message, expected=known[name], got=got, run=REPAIR)
-        return Graph(proto.name, inputs, outputs, constants, nodes, known)
+        return Graph(inputs, outputs, constants, nodes, known)
 
     def _constants(self, proto: GraphProto, inside: str) -> dict[str, Array]:
         weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
@@ -461,7 +461,7 @@ class Builder:
         nodes = self._nodes(function.node, around, function.output, f" of {what}")
         known = {info.name: declared(info, self._file) for info in function.value_info}
         inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
-        return Graph(function.name, inputs, outputs, {}, nodes, known)
+        return Graph(inputs, outputs, {}, nodes, known)
 
     def _check_node(
         self,

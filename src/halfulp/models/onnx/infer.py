@@ -23,7 +23,9 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import ValidationError
 from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
@@ -93,8 +95,6 @@ class Scope:
         path: str = "",
         where: str = "",
         outer: Scope | None = None,
-        *,
-        ir_version: int = OLDEST_IR_OF_DEFAULTS,
     ) -> None:
         self.owner, self.types, self.opset = owner, types, 1
         self.path, self.where, self.outer = path, where, outer
@@ -110,8 +110,7 @@ class Scope:
         if isinstance(owner, GraphProto):
             for tensor in owner.initializer:
                 self.add_tensor(tensor.name, tensor)
-            if ir_version >= OLDEST_IR_OF_DEFAULTS:
-                self.defaults |= {info.name for info in owner.input} & self.constants.keys()
+            self.defaults = {info.name for info in owner.input} & self.constants.keys()
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -290,13 +289,7 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     return types_by_path
 
 
-REFUSALS = (
-    onnx.shape_inference.InferenceError,
-    onnx.checker.ValidationError,
-    ValueError,
-    RuntimeError,
-    DecodeError,
-)
+REFUSALS = (InferenceError, ValidationError, ValueError, RuntimeError, DecodeError)
 """The errors of the onnx package's inference and checker, and of protobuf, whose messages nest 100 deep at most."""
 
 
@@ -361,11 +354,11 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     probe = deepcopy(model)
     shapes = _shapes(_types(model, ""))
     # ONNX Runtime may refuse a Pow.
-    powers = [node for node in walk.every_node(probe.graph) if walk.is_ours(node)]
-    operands = [([*node.output, ""][0], [*node.input, ""][0]) for node in powers]
-    for node in powers:
+    exact = True
+    for node in filter(walk.is_ours, walk.every_node(probe.graph)):
+        x, z = [*node.input, ""][0], [*node.output, ""][0]
+        exact &= shapes.get(z) is not None and shapes[z] == shapes.get(x)
         _make_identity(node)
-    exact = all(shapes.get(z) is not None and shapes[z] == shapes.get(x) for z, x in operands)
     del probe.graph.output[:]
     names = chain.from_iterable(node.output for node in probe.graph.node)
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, names))

@@ -88,13 +88,15 @@ class _Inliner:
         if walk.is_ours(node) and not self._every:
             node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
             node.domain, node.overload = RESOLVED, ""
-        elif opsets is not self._opsets and _version(node, opsets) != _version(node, self._opsets):
-            differs = (
-                f"a function of the model is of another opset, in which {printable(node.op_type)} differs"
-            )
-            expected, got = (
-                f"opset {all.get(walk.plain_domain(node.domain))}" for all in (self._opsets, opsets)
-            )
+            return
+        domain, op_type = walk.plain_domain(node.domain), node.op_type
+        versions = [each.get(domain) for each in (self._opsets, opsets)]
+        schemas = [
+            schema_in_force(domain, op_type, 1 if version is None else version) for version in versions
+        ]
+        if len({schema and schema.since_version for schema in schemas}) > 1:
+            differs = f"a function of the model is of another opset, in which {printable(op_type)} differs"
+            expected, got = (f"opset {version}" for version in versions)
             raise UnsupportedError(f"{self._file}: {differs}", expected=expected, got=got)
 
     def _body(self, function: FunctionProto, call: NodeProto) -> FunctionProto:
@@ -127,10 +129,3 @@ def rename(owner: walk.Owner, names: dict[str, str], prefix: str) -> None:
         for node in graph.node:
             for field in (node.input, node.output):
                 field[:] = [names.setdefault(name, prefix + name) for name in field]
-
-
-def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:
-    """Return the version of a node's operator at these opsets; None if the onnx package does not know it."""
-    domain = walk.plain_domain(node.domain)
-    schema = schema_in_force(domain, node.op_type, opsets.get(domain, 1))
-    return None if schema is None else int(schema.since_version)

@@ -134,28 +134,23 @@ def value_names(*owners: Owner) -> set[str]:
     """Return the names of all values of graphs and functions, and of the graphs within them."""
     names = set[str]()
     for _, graph in chain.from_iterable(map(graphs, owners)):
-        names |= _names_of_values(graph)
-    return names
-
-
-def _names_of_values(graph: Owner) -> set[str]:
-    names = {info.name for info in graph.value_info}
-    if isinstance(graph, FunctionProto):
-        names.update(graph.input, graph.output)
-    else:
-        names.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
-        names.update(sparse.values.name for sparse in graph.sparse_initializer)
-    for node in graph.node:
-        names.update(node.input, node.output)
+        names.update(info.name for info in graph.value_info)
+        if isinstance(graph, FunctionProto):
+            names.update(graph.input, graph.output)
+        else:
+            names.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
+            names.update(sparse.values.name for sparse in graph.sparse_initializer)
+        for node in graph.node:
+            names.update(node.input, node.output)
     return names
 
 
 def every_name(model: ModelProto) -> Iterator[str]:
     """Yield the names in a model, except those in the bodies of functions that nothing calls."""
     owners: list[Owner] = [model.graph, *reached(model)]
+    yield from value_names(*owners)
     for _, owner in chain.from_iterable(map(graphs, owners)):
-        yield from (owner.name, *_names_of_values(owner))
-        names = set[str]()
+        names = {owner.name}
         for node in owner.node:
             names |= {node.domain, node.op_type, node.overload, node.name}
             for attribute in node.attribute:

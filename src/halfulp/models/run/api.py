@@ -75,12 +75,9 @@ def run(model: Model, inputs: Mapping[str, Any]) -> Outputs:
 def run_with_report(
     model: Model, inputs: Mapping[str, Any], *, watch: Watch | None = None
 ) -> tuple[Outputs, RunReport]:
-    """Return a model's outputs by name, and the engine and the time of each node.
+    """Return a model's outputs by name, and the engine and the time of each node, whose evaluations ``watch`` receives.
 
-    Args:
-        model: a model that was read.
-        inputs: arrays by name. An input with an initializer of its name may be left out.
-        watch: a callback that receives each evaluation of a node.
+    An input with an initializer of its name may be left out.
 
     Raises:
         ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration, or a node's

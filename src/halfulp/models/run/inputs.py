@@ -242,13 +242,11 @@ def _random(
     if kind == "string":
         words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
         return np.array(words, object).reshape(shape)
-    if dtype.kind == "b":
-        low, high = between or (0, 1)
-        return rng.integers(low, high + 1, shape).astype(bool)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     if is_integral(dtype):
-        low, high = between or (0 if "uint" in dtype.name else -5, 5)
+        usual = (0, 1) if dtype.kind == "b" else (0 if "uint" in dtype.name else -5, 5)
+        low, high = between or usual
         return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
     normal = np.asarray(rng.standard_normal(shape))
     return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
@@ -257,11 +255,7 @@ def _random(
 def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
     """Make up the sizes and values of the inputs without an initializer.
 
-    Batches without a size in ``dims`` are 1, and constants force the sizes of others.
-
-    Raises:
-        ModelError: an input cannot be made up.
-        HalfulpError: ``dims`` names a dim that the model doesn't have.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs.
     """
     given = dict(dims or {})
     Fit(given).inputs(model)  # refuses names and sizes that are given
