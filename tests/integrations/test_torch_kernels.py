@@ -241,6 +241,12 @@ def test_contexts_count_and_leave_nothing():
         htorch.enable()
 
 
+def test_torch_tells_nobody_that_its_kernels_are_overridden(python):
+    """It says so once in a process, on the stream of errors or as a warning."""
+    program = "import os; os.dup2(1, 2); import halfulp.integrations.torch as htorch; htorch.enable(); print('enabled')"
+    assert python(program) == "enabled\n"
+
+
 class Network(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

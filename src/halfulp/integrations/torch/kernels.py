@@ -155,13 +155,13 @@ def _put_in() -> None:
     _torchs.update(
         {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in (*addresses, *_WITH_NUMBERS)}
     )
-    _REMOVALS.callback(registered("aten", addresses))
     library = torch.library.Library("aten", "IMPL")
     _REMOVALS.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
         for name, kernel in _WITH_NUMBERS.items():
             library.impl(name, kernel, "CPU", allow_override=True)
+    _REMOVALS.callback(registered("aten", addresses))  # after these: it would say so where nothing hears it
     if list(map(id, _programs())) != list(map(id, _kept)):
         sys.modules["torch._dynamo"].reset_code_caches()  # the new ones contain Inductor's powers
     if _LOWERING in sys.modules:
