@@ -334,7 +334,7 @@ def _propagates(model: ModelProto) -> bool:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph, opset = model.graph, walk.opset_in_force(model.opset_import)
+    graph, opset = model.graph, walk.default_opset(model.opset_import) or 1
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
     infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
@@ -445,7 +445,7 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = walk.opset_in_force(model.opset_import)
+    opset = walk.default_opset(model.opset_import) or 1
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
     for node in walk.every_node(graph):

@@ -267,19 +267,16 @@ _ALIGNED = 64
 def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
     """Yield a copy of a model without its weights, and a folder with them and with its external data."""
     with TemporaryDirectory(prefix="halfulp-") as temporary:
-        place = Path(temporary)
-        for location in set(external_data(proto)) if folder is not None else ():
-            with within(file):
-                source = inside(folder, location, "external data")
-            link(source.resolve(), place / location)
-        light = ModelProto()
-        if _is_mapped():
-            with within(file):
+        place, light = Path(temporary), ModelProto()
+        with within(file):
+            for location in set(external_data(proto)) if folder is not None else ():
+                link(inside(folder, location, "external data"), place / location)
+            if _is_mapped():
                 copy_fields(proto, light, without={"graph"})
                 copy_fields(proto.graph, light.graph, without={"initializer"})
-            _write_weights(proto, light, place)
-        else:
-            light.CopyFrom(proto)
+                _write_weights(proto, light, place)
+            else:
+                light.CopyFrom(proto)
         del proto
         yield light, place
 

@@ -31,13 +31,8 @@ def opsets_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def default_opset(imports: Iterable[OperatorSetIdProto]) -> int | None:
-    """Return the imported version of ONNX's own operators, if any."""
+    """Return the imported version of ONNX's own operators, if any. Without it, as before IR version 3, it is 1."""
     return opsets_of(imports).get("")
-
-
-def opset_in_force(imports: Iterable[OperatorSetIdProto]) -> int:
-    """Return the imported version of ONNX's own operators; 1 without one, as in models of IR versions before 3."""
-    return opsets_of(imports).get("", 1)
 
 
 def identity(owner: FunctionProto | NodeProto) -> Identity:
@@ -127,7 +122,7 @@ def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
         opset = default_opset(function.opset_import)
         if opset is not None:
             yield function, opset
-    yield model.graph, opset_in_force(model.opset_import)
+    yield model.graph, default_opset(model.opset_import) or 1
 
 
 def value_names(*owners: Owner) -> set[str]:
