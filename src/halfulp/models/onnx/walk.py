@@ -239,8 +239,8 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     return copy, not any(is_cyclic for _, _, is_cyclic in late)
 
 
+# A list of nodes that is not in order, their places in order, and whether some of them depend on each other.
 _Late = tuple[Any, list[int], bool]
-"""A list of nodes that is not in order, their places in order, and whether some of them depend on each other."""
 
 
 def _late(model: ModelProto) -> list[_Late]:
