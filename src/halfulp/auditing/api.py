@@ -258,8 +258,7 @@ def _fused(model: Onnx) -> frozenset[str]:
 def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, str]:
     """Return the findings about a model's other nodes, by node; without any, that of the onnx package's checker.
 
-    The checker stops at a Pow or PRelu that breaks a clause, which is a finding by itself, and looks into functions
-    that nothing calls.
+    The checker stops at a Pow or PRelu that breaks a clause, and looks into functions that nothing calls.
     """
     proto, scopes = model.proto, dict.fromkeys(use.scope for use in uses if use.scope is not None)
     texts = {
@@ -269,13 +268,9 @@ def _invalid(model: Onnx, uses: Sequence[Use], *, is_broken: bool) -> dict[str, 
     }
     for _, graph in graphs(proto.graph):
         names = Counter(node.name for node in graph.node if node.name)
-        texts |= {
-            label(
-                node, index, ""
-            ): "another node of its graph has the same name: ONNX Runtime refuses to load the model"
-            for index, node in enumerate(graph.node)
-            if names[node.name] > 1
-        }
+        same = "another node of its graph has the same name: ONNX Runtime refuses to load the model"
+        nodes = enumerate(graph.node)
+        texts |= {label(node, index, ""): same for index, node in nodes if names[node.name] > 1}
     texts |= _mixed(scopes)
     if texts or is_broken or len(reached(proto)) != len(proto.functions):
         return texts

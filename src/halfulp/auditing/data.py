@@ -15,12 +15,13 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import compress
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples, computed, spread
+from halfulp.auditing.network import Network, Numbered, Sample, Samples, spread
 from halfulp.auditing.uses import Operand, Use, of_onnx
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
@@ -34,8 +35,8 @@ from halfulp.models.onnx.tensors import tensors
 from halfulp.models.onnx.walk import attributes_of, subgraphs
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import finite, lost
-from halfulp.operators import pow
-from halfulp.types import FLOATS
+from halfulp.operators import op, pow, prelu
+from halfulp.types import FLOATS, tensor_type
 
 JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
@@ -178,8 +179,14 @@ class NodeData:
         x, y = operands
         self.base.add(x)
         self.result.add(result)
+        compute: Callable[..., Any] = prelu if use.is_prelu else pow
+        # The node's version says how its operands broadcast. It need not take the types that a network is converted to.
+        y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
         for type in types:
-            self.in_types.setdefault(type, InType()).add(result, computed(use, x, y, type))
+            dtype = dtype_named(type)
+            with np.errstate(all="ignore"):
+                narrow = compute(x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y)
+            self.in_types.setdefault(type, InType()).add(result, np.asarray(narrow))
 
     def look(self, use: Use, operands: list[Array], result: Array, *, is_first: bool) -> None:
         """Count the results of a node that is not a power, or the numbers inside it, in float16."""
@@ -441,9 +448,8 @@ def _is_beyond(array: Array) -> Array:
 def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], bool]:
     """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
 
-    The network runs once more, and again with the operands and results of those nodes of its main graph as outputs that
-    give infinities or NaNs; and node by node if it is small and has Pow or PRelu nodes in bodies. The second result is
-    whether all nodes were looked at.
+    The network runs twice more, the second time for those nodes of its main graph that give infinities or NaNs; and
+    node by node if it is small and has such nodes in bodies. The second result is whether all nodes were looked at.
     """
     losses: dict[str, tuple[int, int]] = {}
     if not has_halves(model.proto):

@@ -291,9 +291,8 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
 _ZEROS = "zeros may have another sign"
 
 
-def few(names: Iterable[str]) -> str:
-    """Return the first names, and how many there are besides."""
-    return listed(names, 6)
+few = partial(listed, most=6)
+"""Return the first names, and how many there are besides."""
 
 
 @dataclass(frozen=True)
@@ -345,16 +344,10 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         causes[outcome] |= dict.fromkeys(reasons)
         max_ulp = max(max_ulp, (outcome == "within" and said.max_ulp) or 0)
     measured = target.spoken_for_by(model.format)
-    return Summary(
-        model.file,
-        target.name,
-        None if measured is None else measured.version,
-        len(model.nodes),
-        outcomes,
-        {outcome: tuple(why) for outcome, why in causes.items() if why},
-        max_ulp or None,
-        target.version,
-    )
+    version = None if measured is None else measured.version
+    known = {outcome: tuple(why) for outcome, why in causes.items() if why}
+    whose = model.file, target.name, version, len(model.nodes)
+    return Summary(*whose, outcomes, known, max_ulp or None, target.version)
 
 
 def _outcome(node: Use, said: Statement) -> tuple[str, Iterable[str]]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -16,9 +17,8 @@ from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
 from halfulp.models.run.api import run_with_report
-from halfulp.models.run.inputs import by_name, dtype_named, fit
-from halfulp.operators import op, pow, prelu
-from halfulp.types import FLOATS, tensor_type
+from halfulp.models.run.inputs import by_name, fit
+from halfulp.types import FLOATS
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
@@ -131,8 +131,7 @@ class Network:
         try:
             from halfulp.integrations.onnxruntime import engine
 
-            settings = engine.Settings(exact=self._rounded, optimized=False)
-            return engine.runner(model, settings)
+            return engine.runner(model, engine.Settings(exact=self._rounded, optimized=False))
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(model)[1][0]
 
@@ -145,11 +144,10 @@ class Network:
             if node.label in labels:
                 take(node.label, operands, results)
 
-        try:
+        with suppress(UnsupportedError):  # ONNX Runtime, which has the operator, shows no values of subgraphs
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
-        except UnsupportedError:  # only ONNX Runtime has some operator: it does not show values of subgraphs
-            return False
-        return True
+            return True
+        return False
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
@@ -196,15 +194,3 @@ def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]
                 readers += [(index, inner), *within]
                 inside.update(inner.output)
     return readers
-
-
-def computed(use: Use, x: Array, y: Array, type: str | None = None) -> Array:
-    """Return a node's exact results, or those of the operands cast to a type, as a conversion does."""
-    compute: Callable[..., Any] = prelu if use.is_prelu else pow
-    # The node's version says how its operands broadcast. It need not take the type.
-    y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
-    with np.errstate(all="ignore"):
-        if type is not None:
-            dtype = dtype_named(type)
-            x, y = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
-        return np.asarray(compute(x, y))

@@ -3,11 +3,11 @@
 import json
 import math
 import shlex
-import textwrap
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain
+from textwrap import TextWrapper
 from types import NoneType
 from typing import Any
 
@@ -327,14 +327,8 @@ def _wrapped(text: str, start: str, width: int) -> list[str]:
     """Return a text in lines; the first has a start, the others are indented. A command is not wrapped."""
     if not text or text.startswith("halfulp "):
         return [start + text]
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=start,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    wrapper = TextWrapper(max(width, 40), start, "    ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)
 
 
 # --- as a page -----------------------------------------------------------------------------------

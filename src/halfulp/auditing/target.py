@@ -98,8 +98,7 @@ def names() -> list[str]:
 def installed() -> dict[str, str | None]:
     """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
 
-    None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
-    without a builder's suffix, such as +cpu.
+    None of them is loaded. A version is that of the distribution, such as onnxruntime-gpu, without +cpu and the like.
     """
     versions = {name: version_of(name) for name in LOADERS["onnx"] if has_module(name)}
     if None in versions.values():  # one may be of a distribution with another name
@@ -217,15 +216,10 @@ def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conve
     verdicts = [*(group.verdict for group in groups), *_by_type(use, measured)]
     bad = [group for group in groups if group.verdict in BAD]
     depends = tuple(_dependences(use, measured, row, own))
-    return Statement(
-        target.name,
-        max(verdicts, key=_ORDER.index, default="exact"),
-        max((group.max_ulp for group in groups if group.max_ulp), default=None),
-        _reasons(use, bad),
-        depends,
-        groups=tuple(dict.fromkeys(map(_name, bad))),
-        grade=_grade(bad, depends),
-    )
+    verdict = max(verdicts, key=_ORDER.index, default="exact")
+    max_ulp = max((group.max_ulp for group in groups if group.max_ulp), default=None)
+    names, grade = tuple(dict.fromkeys(map(_name, bad))), _grade(bad, depends)
+    return Statement(target.name, verdict, max_ulp, _reasons(use, bad), depends, groups=names, grade=grade)
 
 
 def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
@@ -393,9 +387,8 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
 def _like_exponent(use: Use, row: Row) -> Sequence[Group]:
     """Return the measurements for exponents similar to a node's constant one: of the same sign, and whole or not.
 
-    A runtime that multiplies for whole exponents has errors that grow with the exponent. Such an exponent is judged by
-    the next smaller and the next greater one. The measurements for 0.5 and -0.5 say nothing about other fractions:
-    runtimes compute these two powers by a square root.
+    A runtime that multiplies for whole exponents has errors that grow with the exponent: one is judged by the next
+    smaller and the next greater one. 0.5 and -0.5 say nothing about other fractions: these powers are square roots.
     """
     exponent = use.exponent
     if exponent is None or (kind := _kind(exponent)) is None:

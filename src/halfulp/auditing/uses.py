@@ -263,9 +263,8 @@ def shown(value: Any) -> str:
 def of_onnx(model: Onnx) -> list[Use]:
     """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
 
-    A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu
-    nodes may break clauses, and operators may be unknown. Everything else must be valid, or else the front
-    end's error is raised.
+    A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu may break
+    clauses, and operators may be unknown. Everything else must be valid, or else the front end's error is raised.
     """
     error = model.fault_of_ours
     *functions, main = owners_of(model.proto)

@@ -400,11 +400,8 @@ def _cells(contender: Contender | str, nodes: int) -> list[str]:
     exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
     # A fusion may compute another function.
     exact = f"node by node: {exact}" if times.executed == 0 else exact
-    return [
-        spread(summary(contender.times), _time),
-        part if times.executed else "merged into others",
-        exact if compared else "not compared",
-    ]
+    part = part if times.executed else "merged into others"
+    return [spread(summary(contender.times), _time), part, exact if compared else "not compared"]
 
 
 def _time(seconds: float) -> str:

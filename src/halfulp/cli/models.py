@@ -431,8 +431,7 @@ def bench(
         raise HalfulpError("--input, --json and -o are for a network", expected="halfulp bench MODEL")
     from halfulp.installed import environment
 
-    if threads is None:
-        threads = thread_count()
+    threads = threads or thread_count()
     os.environ.update(environment(threads))  # before the libraries are loaded
     if model is None:
         _bench_arrays(threads, 0.5 if seconds is None else seconds)

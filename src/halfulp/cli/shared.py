@@ -219,10 +219,7 @@ def _dtype(declared: Value) -> np.dtype[Any] | None:
 
 
 def placed(place: Path | None, output: Path | None, **formats: Path | None) -> tuple[Path | None, ...]:
-    """Return the file for each format of a report, where ``-o FILE`` or a place names one by its suffix.
-
-    Without formats, return the one output that is named.
-    """
+    """Return the file for each format of a report, which ``-o`` or a place names by its suffix; or the one output."""
     if place is not None and output is not None:
         raise HalfulpError(f"{place}: is an output, and -o {output} another", expected="one of them")
     output = output or place

@@ -35,7 +35,6 @@ _HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 LENGTHS = frozenset({"ReduceL2", "LpPool", "GlobalLpPool"})
 """Operators that have a sum of squares, and its root, inside."""
 
-_CAST_SINCE = 6  # the first opset with Cast to a numbered type
 _KINDS = ("norms", "pow", "all")
 
 
@@ -300,8 +299,9 @@ def _cast_weights(proto: ModelProto) -> set[str]:
     A session then maps the weights, and holds those of one layer at a time in float32.
     """
     graph = proto.graph
-    if opsets_of(proto.opset_import).get("", 1) < _CAST_SINCE or any(map(subgraphs, graph.node)):
-        return set()  # numbers of nodes with bodies are part of names, and have to stay
+    # Cast to a numbered type came with opset 6. Numbers of nodes with bodies are part of names, and have to stay.
+    if opsets_of(proto.opset_import).get("", 1) < 6 or any(map(subgraphs, graph.node)):
+        return set()
     halves = filter(lambda tensor: tensor.data_type in _HALF_ENUMS, graph.initializer)
     weights = {each.name: each for each in halves if each.data_location == TensorProto.EXTERNAL}
     for info in graph.input:

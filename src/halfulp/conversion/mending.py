@@ -140,8 +140,8 @@ class Mender:
 
         ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
         """
-        (x, slope), size = (edit.value(name) for name in node.input), _size(edit.value(node.input[1]))
-        name, rank = node.name or edit.label, len(x.shape or ())
+        x, slope = map(edit.value, node.input)
+        size, name, rank = _size(slope), node.name or edit.label, len(x.shape or ())
         asked = next((self.of_node[key] for key in _names(node, edit) if key in self.of_node), self.slopes)
         asked = given if asked is None and given in range(-rank, rank) else asked
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):

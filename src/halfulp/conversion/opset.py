@@ -57,10 +57,9 @@ def to_opset(walk: Walk, opset: int) -> None:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(walk)
     for owner, own in owners_of(walk.proto):
-        late = [(version, node) for version, node in late_nodes(owner, own) if version > opset]
-        for since in dict.fromkeys(version for version, _ in late):
-            nodes = [node for version, node in late if version == since]
-            _through(walk, owner, since, own, _among(walk, nodes))
+        for version, nodes in late_nodes(owner, own).items():
+            if version > opset:
+                _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
@@ -109,9 +108,13 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodePro
     refuse(walk, f"opset {opset}", hint)
 
 
-def late_nodes(owner: Owner, opset: int) -> list[tuple[int, NodeProto]]:
-    """Return the nodes of operators that came after an opset, with the versions in which they are valid."""
-    return [(version, node) for node in every_node(owner) if (version := version_of(node, opset))]
+def late_nodes(owner: Owner, opset: int) -> dict[int, list[NodeProto]]:
+    """Return the nodes of operators that came after an opset, by the versions in which they are valid."""
+    late = defaultdict[int, list[NodeProto]](list)
+    for node in every_node(owner):
+        if version := version_of(node, opset):
+            late[version].append(node)
+    return late
 
 
 def _among(walk: Walk, nodes: list[NodeProto]) -> Wanted:
@@ -290,14 +293,15 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, edit: Editor) -> NodeProto:
     """Return a node without the attributes that it does not have in ``edit.opset``, if they are defaults or in vain."""
-    defaults, given = dict(_defaults(node.op_type, opset)), attributes_of(node)
-    useless = {name for name in given if name in defaults and name not in _defaults(node.op_type, edit.opset)}
-    if "dilations" in useless:  # of these, the schemas say the default in words
+    defaults = {**_defaults(node.op_type, opset)}
+    lost = defaults.keys() - _defaults(node.op_type, edit.opset).keys()
+    given = {name: value for name, value in attributes_of(node).items() if name in lost}
+    if "dilations" in given:  # of these, the schemas say the default in words
         defaults["dilations"] = [1] * len(given["dilations"])
-    axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in useless else None
-    if axes is not None and axes.size:
+    axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in given else None
+    if axes is not None and axes.size:  # it speaks of none
         defaults["noop_with_empty_axes"] = given["noop_with_empty_axes"]
-    useless = {name for name in useless if given[name] == defaults[name]}
+    useless = {name for name in given if given[name] == defaults[name]}
     return remade(node, drop=useless) if useless else node
 
 

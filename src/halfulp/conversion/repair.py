@@ -239,9 +239,10 @@ def _correct_inputs(model: Onnx) -> list[Change]:
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
                 said = f"{printable(info.name)!r}, declared as {was}, is a weight"
                 changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
-            for dim in (dim for dim in info.type.tensor_type.shape.dim if dim.dim_value < 0):
-                unknown.setdefault(repr(printable(info.name)))
-                dim.Clear()
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_value < 0:
+                    unknown.setdefault(repr(printable(info.name)))
+                    dim.Clear()
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
     return changes
@@ -265,7 +266,7 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
     opset = default_opset(model.proto.opset_import) or 1
-    late = {node.op_type: version for version, node in late_nodes(graph, opset)}
+    late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
     if late:
         newest = max(late.values())
         newer = f"{command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
@@ -452,15 +453,15 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     was, array = edit.value(name).type, edit.array(name)
     if was == kind or array is None or not any({was, kind} <= alike for alike in _ALIKE):
         return
-    is_kept, is_float = exactly_as(array, kind) is not None, kind in FLOATS
-    if not is_kept and not is_float:
+    is_kept = exactly_as(array, kind) is not None
+    if not is_kept and kind not in FLOATS:
         return
     with np.errstate(all="ignore"):
         held = cast(array, dtype_named(kind))
     lost = np.isinf(held) & np.isfinite(array) | (held == 0) & (array != 0)
-    if node.op_type in ("Clip", "Max") and is_float:  # a lower limit that keeps a divisor from 0
-        held = np.where(lost & (array > 0) & (held == 0), np.nextafter(held, 1), held)
     if lost.any():
+        if node.op_type in ("Clip", "Max"):  # a lower limit that keeps a divisor from 0
+            held = np.where(lost & (array > 0) & (held == 0), np.nextafter(held, 1), held)
         differs += f"; {array[lost].flat[0]:g} becomes {held[lost].flat[0]:g}"
     node.input[index] = edit.constant(held, "constant")
     said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * is_kept}"

@@ -203,8 +203,6 @@ _UFUNCS = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
 
-_DEEPEST = 6
-
 
 def in_products(exponent: float, x: Any, operation: Callable[..., Any]) -> Any:
     """Return the power of x to a multiple of 1/4: products of squares and of square roots.
@@ -321,7 +319,7 @@ def foldable(match: Match) -> Answer:
 def is_never_negative(name: str, view: Editor, depth: int = 0) -> bool:
     """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such."""
     node = view.maker(name)
-    if node is None or depth > _DEEPEST:
+    if node is None or depth > 6:
         return False
 
     def is_so(each: str) -> bool:

@@ -180,11 +180,10 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     return edit.keep(node)
 
 
-def _accept_all(walk: Walk, name: str) -> None:
-    walk.rewrite_all(is_ours, partial(_accept, _target(name)), name)
-
-
-TARGET = (_into_range, _accept_all)
+TARGET = (
+    _into_range,
+    lambda walk, name: walk.rewrite_all(is_ours, partial(_accept, _target(name)), name),
+)
 """The passes that rewrite a model for a target, whose name is the option's value."""
 
 

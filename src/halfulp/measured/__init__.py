@@ -154,31 +154,17 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     rows = {}
     for row in document["rows"]:
         types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
-        of_exponents = {
-            name: {float(y): _constant(group) for y, group in document.get(name, {}).get(types, {}).items()}
+        constants, columns = (
+            {float(y): _constant(group) for y, group in document.get(name, {}).get(types, {}).items()}
             for name in ("constants", "columns")
-        }
-        rows[row["operator"], tuple(row["types"])] = Row(
-            row["verdict"],
-            row.get("max_ulp"),
-            row.get("message"),
-            tuple(_group(name, **group) for name, group in row.get("groups", {}).items()),
-            tuple(row.get("differs", ())),
-            **of_exponents,
-            slopes={kind: _constant(group) for kind, group in row.get("slopes", {}).items()},
         )
-    return Measured(
-        target["name"],
-        target["version"],
-        run["date"],
-        run["mode"],
-        run["ulp_limit"],
-        rows,
-        frozenset(document.get("accepts", ())),
-        target.get("by_meaning", False),
-        frozenset(document.get("halves", ())),
-        frozenset(document.get("zero_signs", ())),
-    )
+        groups = tuple(_group(name, **group) for name, group in row.get("groups", {}).items())
+        slopes = {kind: _constant(group) for kind, group in row.get("slopes", {}).items()}
+        facts = row["verdict"], row.get("max_ulp"), row.get("message"), groups, tuple(row.get("differs", ()))
+        rows[row["operator"], tuple(row["types"])] = Row(*facts, constants, columns, slopes)
+    accepts, halves, signs = (frozenset(document.get(n, ())) for n in ("accepts", "halves", "zero_signs"))
+    of_run = target["name"], target["version"], run["date"], run["mode"], run["ulp_limit"]
+    return Measured(*of_run, rows, accepts, target.get("by_meaning", False), halves, signs)
 
 
 def _constant(group: list[Any]) -> Group:
