@@ -1,6 +1,7 @@
 """JAX: our bits under jit, grad, vmap and their compositions."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,8 @@ def test_a_platform_that_takes_no_handlers_leaves_the_others(monkeypatch):
 
     monkeypatch.setattr(jax.ffi, "register_ffi_target", register)
     monkeypatch.setattr(hjax.cuda, "KERNELS", "kernels.ptx")
-    monkeypatch.setattr(hjax.cuda, "xla_handlers", lambda: {"halfulp_pow": None})
+    core = SimpleNamespace(xla_handlers=lambda: {"halfulp_pow": None})
+    monkeypatch.setattr(hjax.cuda, "core", lambda: core)
     with pytest.warns(
         UserWarning, match="powers on CUDA are computed by callbacks, because no such platform"
     ):

@@ -197,7 +197,7 @@ def test_a_type_that_halfulp_lacks_stays():
     x = parameter("f32", 2)
     rows = {name: row for name, row in operators.ROWS.items() if name != "f32"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "ROWS", rows)
+        patch.setattr(operators, "ROWS", rows)
         left_to_openvino([o.power(x, x)], x, match="halfulp has no type f32")
 
 

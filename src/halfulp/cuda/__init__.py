@@ -126,11 +126,6 @@ def launch(
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
 
 
-def xla_handlers() -> Any:
-    """Return the functions that XLA calls in the middle of a program for CUDA, by the names of their calls."""
-    return core().xla_handlers()
-
-
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of ``halfulp._cuda``. An error of the driver becomes a HalfulpError."""
     try:

@@ -11,7 +11,6 @@ import dask.array as da
 
 import halfulp.operators as hu
 from halfulp._interop import as_array, is_number
-from halfulp.operators import POW, PRELU, Operator
 from halfulp.types import TensorType, tensor_type
 
 __all__ = ["pow", "prelu"]
@@ -40,7 +39,7 @@ def pow(x: Any, y: Any, /) -> da.Array:
         array([ 1.      ,  5.656854, 15.588457, 32.      , 55.9017  , 88.18163 ],
               dtype=float32)
     """
-    return _lazily(POW, hu.pow, x, y)
+    return _lazily(hu.POW, hu.pow, x, y)
 
 
 def prelu(x: Any, slope: Any, /) -> da.Array:
@@ -62,17 +61,18 @@ def prelu(x: Any, slope: Any, /) -> da.Array:
         array([[-0.5,  3. ],
                [ 4. , -2.5]])
     """
-    return _lazily(PRELU, hu.prelu, x, slope)
+    return _lazily(hu.PRELU, hu.prelu, x, slope)
 
 
-def _lazily(operator: Operator, function: Any, x: Any, y: Any) -> da.Array:
+def _lazily(operator: hu.Operator, function: Any, x: Any, y: Any) -> da.Array:
     x, y = (a if is_number(a) or isinstance(a, da.Array) else da.asarray(as_array(a)) for a in (x, y))
     if is_number(y):
         x = da.asarray(x)
-    types = [
-        None if is_number(a) else tensor_type((a.dtype, [None if math.isnan(n) else int(n) for n in a.shape]))
-        for a in (x, y)
-    ]
-    of_number = TensorType(next(filter(None, types)).type, ())  # the call for each block converts it
-    operator.infer(*(kind or of_number for kind in types))
+    known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
+    # A number has no shape, and the call for each block converts it.
+    operator.infer(*(TensorType(known.type, ()) if is_number(a) else _tensor_type(a) for a in (x, y)))
     return function(x, y)
+
+
+def _tensor_type(array: da.Array) -> TensorType:
+    return tensor_type((array.dtype, [None if math.isnan(n) else int(n) for n in array.shape]))

@@ -20,7 +20,6 @@ import halfulp.operators as hu
 from halfulp import cuda
 from halfulp._interop import Number, as_array, exponent_array
 from halfulp.errors import HalfulpError
-from halfulp.operators import POW, PRELU, Operator, number_array, xla_handlers
 from halfulp.types import TYPES
 
 __all__ = ["exact", "pow", "prelu"]
@@ -129,7 +128,7 @@ def _is_number(operand: object) -> bool:
 
 
 def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
-    array = number_array(number, dtype)
+    array = hu.number_array(number, dtype)
     if array is None:
         raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return jnp.asarray(array)
@@ -137,9 +136,9 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 
 def _register() -> tuple[str, ...]:
     """Return JAX's names of the platforms whose programs call handlers."""
-    sources = [("cpu", "cpu", xla_handlers)]
+    sources = [("cpu", "cpu", hu.xla_handlers)]
     if cuda.KERNELS is not None:
-        sources.append(("cuda", "CUDA", cuda.xla_handlers))
+        sources.append(("cuda", "CUDA", lambda: cuda.core().xla_handlers()))
     platforms = []
     for platform, name_in_xla, handlers in sources:
         try:
@@ -203,21 +202,21 @@ def _program(type: str) -> Any:
         return hu.pow(x, words.ravel().view(type))
 
     def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
-        _refuse(POW, x, np.float64(0))
+        _refuse(hu.POW, x, np.float64(0))
         words, place = jnp.asarray(words), np.int32(list(TYPES).index(type))
         return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, exponent_type=place)
 
     return jax.jit(pow_words)
 
 
-def _refuse(operator: Operator, *operands: Any) -> None:
+def _refuse(operator: hu.Operator, *operands: Any) -> None:
     """Refuse types and shapes. The dims of an exported program may be expressions, which count as symbols."""
     operator.infer(
         *((a.dtype, [dim if isinstance(dim, int) else str(dim) for dim in a.shape]) for a in operands)
     )
 
 
-def _with_derivatives(operator: Operator, *products: Any) -> Any:
+def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:
     """Return an operator as a function of JAX. ``products`` are a tangent times the derivative by each operand."""
     name = operator.name.lower()
 
@@ -252,14 +251,10 @@ def _pow_by_y(d: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return d * _pow(base, y) * jnp.log(base)
 
 
-_pow = _with_derivatives(POW, _pow_by_x, _pow_by_y)
+_pow = _with_derivatives(hu.POW, _pow_by_x, _pow_by_y)
 _prelu = _with_derivatives(
-    PRELU,
-    lambda d, x, slope: jnp.where(x < 0, slope * d, d),
-    lambda d, x, _: jnp.where(x < 0, x * d, 0),
+    hu.PRELU, lambda d, x, slope: jnp.where(x < 0, slope * d, d), lambda d, x, _: jnp.where(x < 0, x * d, 0)
 )
-
-
 _pow_number = jax.custom_jvp(_pow_words, nondiff_argnums=(1,))
 
 
@@ -279,7 +274,6 @@ _EXACT: Any = jax.make_user_context(False)
 @cache
 def _replace_lowerings() -> None:
     """Let JAX's powers be compiled to calls of the handlers in the context, and to the same as before elsewhere."""
-
     own = {jax.lax.pow_p: _pow, jax.lax.integer_pow_p: lambda x, *, y: _pow_words(x, y)}
     for primitive, function in own.items():
         entry = mlir._lowerings[primitive]

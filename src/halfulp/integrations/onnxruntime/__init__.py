@@ -131,19 +131,18 @@ def open_session(
     model: Source, options: Any = None, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
 ) -> Any:
     """Return a session as :func:`session` does, but do not tell of fusions that are given up."""
-    ort = installed()
     options = _quiet_options() if options is None else options
     with contextlib.suppress(Exception):
         is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
         if is_cpus and (not options.has_providers() or _entry(options, _OPERATORS)):
-            return _session_by_provider(ort, options, model, kwargs, set() if keep_fusions else {_FUSION})
+            return _session_by_provider(options, model, kwargs, set() if keep_fusions else {_FUSION})
     parsed = parse(model)
     check_calls(parsed.proto, parsed.file)
     register(options)
     find_external_data(options, parsed)
     # It names the clause that a node breaks, if one does.
     data = _patched(parsed).SerializeToString()
-    return ort.InferenceSession(data, options, providers=providers, **kwargs)
+    return installed().InferenceSession(data, options, providers=providers, **kwargs)
 
 
 def _quiet_options() -> Any:
@@ -164,22 +163,20 @@ def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
     return repair.model, options
 
 
-def _session_by_provider(
-    ort: Any, options: Any, model: Source, given: dict[str, Any], fusions: set[str]
-) -> Any:
+def _session_by_provider(options: Any, model: Source, given: dict[str, Any], fusions: set[str]) -> Any:
     """Return a session that runs a model as it is; an error if it has custom operators or is refused."""
     if isinstance(model, ModelProto):
         model = model.SerializeToString()
     # It is not parsed, since parsing takes as long as a good part of the session's creation.
-    with _bytes_of(model) as data:
-        powers = powers_of(data)
-        assert powers is not None  # it has no custom operators
-        if _has_functions(data):  # ONNX Runtime inlines them however large they become
-            check_calls(ModelProto.FromString(data[:]), "")
+    data = _bytes_of(model)
+    powers = powers_of(data)
+    assert powers is not None  # it has no custom operators
+    if _has_functions(data):  # ONNX Runtime inlines them however large they become
+        check_calls(ModelProto.FromString(data[:]), "")
     provider(options)
     disabled = {*fusions, *(given.get("disabled_optimizers") or ()), *([_FOLDING] if powers[0] else ())}
     asked = {**given, "disabled_optimizers": disabled, "enable_fallback": 0}
-    return ort.InferenceSession(model, options, **asked)
+    return installed().InferenceSession(model, options, **asked)
 
 
 def _guard(ort: Any) -> None:
@@ -214,22 +211,20 @@ def _norms(model: Any) -> dict[str, bool]:
     """Return whether parts that ONNX Runtime may take for norms are such, by the names of their powers."""
     if isinstance(model, ModelProto):
         return fused_by_onnxruntime(model)
-    with _bytes_of(model) as data:
-        _, may_be_fused = powers_of(data) or (False, False)
-        if not may_be_fused:
-            return {}
-        proto = ModelProto.FromString(data[:])
-    return fused_by_onnxruntime(proto, None if isinstance(model, bytes) else Path(model).parent)
+    data = _bytes_of(model)
+    _, may_be_fused = powers_of(data) or (False, False)
+    if not may_be_fused:
+        return {}
+    folder = None if isinstance(model, bytes) else Path(model).parent
+    return fused_by_onnxruntime(ModelProto.FromString(data[:]), folder)
 
 
-@contextlib.contextmanager
-def _bytes_of(model: Any) -> Iterator[Any]:
-    """Yield the bytes of a model, or of a file, which is mapped."""
+def _bytes_of(model: Any) -> Any:
+    """Return the bytes of a model, or of a file, which is mapped."""
     if isinstance(model, bytes):
-        yield model
-        return
-    with opened(Path(model)) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        yield data
+        return model
+    with opened(Path(model)) as file:
+        return mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
 _VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
@@ -396,8 +391,7 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     gives_small = any(output.type in _SMALL for output in session.get_outputs())
     if not gives_small and not any(map(_is_small, inputs.values())):
         return dict(zip(names, session.run(names, inputs), strict=True))
-    ort = installed()
-    values = {name: _ort_value(ort, value) for name, value in inputs.items()}
+    values = {name: _ort_value(value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
 
@@ -449,13 +443,13 @@ def _array(value: Any) -> Any:
     return np.asarray(SimpleNamespace(__array_interface__=interface, value=value)).view(row.dtype)
 
 
-def _ort_value(ort: Any, value: Any) -> Any:
-    array = np.asarray(value)
+def _ort_value(value: Any) -> Any:
+    array, kind = np.asarray(value), installed().OrtValue
     if not _is_small(array):
-        return ort.OrtValue.ortvalue_from_numpy(array)
+        return kind.ortvalue_from_numpy(array)
     row = element_type(array.dtype)
     bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
+    return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
 
 
 def _is_small(value: Any) -> bool:

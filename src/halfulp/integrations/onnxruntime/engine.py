@@ -49,12 +49,7 @@ _OURS = Settings()
 def open_profiled(
     model: Onnx, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile.
-
-    Raises:
-        ModelError: an input contradicts its declaration, or a node fails on its operands.
-        Refused: onnxruntime is missing, too old, or refuses the model.
-    """
+    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile."""
     fed = _fed(model, inputs)
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
         session = open_session(model, settings, profile=str(Path(profiles) / "profile"))

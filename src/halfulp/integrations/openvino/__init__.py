@@ -16,19 +16,8 @@ import openvino as ov
 from openvino.utils import replace_node
 
 from halfulp.errors import HalfulpError, within
-from halfulp.integrations.openvino.operators import (
-    OPERATORS,
-    ROWS,
-    WIDE,
-    array_of,
-    bodies,
-    build,
-    core,
-    dims,
-    in_cpp,
-    is_ours,
-    type_of,
-)
+from halfulp.integrations.openvino import operators
+from halfulp.integrations.openvino.operators import OPERATORS, build
 from halfulp.operators import op
 from halfulp.types import same_bits
 
@@ -67,8 +56,7 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
     if not isinstance(model, ov.Model):
         message = "replace takes an openvino.Model; openvino.Core().read_model(FILE) returns that of a file"
         raise HalfulpError(message, got=repr(model)[:80])
-    sentences = put_into(model, every_node=every_node)
-    if sentences:
+    if sentences := put_into(model, every_node=every_node):
         warnings.warn("\n".join(sentences), stacklevel=2)
     return model
 
@@ -78,7 +66,7 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     sentences = _replace(model, every_node)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
-        is_half = type_of(parameter.output(0)) in ("f16", "bf16")
+        is_half = operators.type_of(parameter.output(0)) in ("f16", "bf16")
         if is_half and _mark() is not None and _stays_ours(parameter.output(0), members):
             parameter.set_rt_info(_mark(), _MARK)
     return sentences
@@ -89,7 +77,7 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
     sentences: list[str] = []
     varying = _varying(model)
     for node in model.get_ordered_ops():
-        for body in bodies(node):
+        for body in operators.bodies(node):
             sentences += _replace(body, every_node)
         if node.get_type_name() == "ReduceMean" and not node.get_attributes()["keep_dims"]:
             _keep_dims_in_norm(node)
@@ -136,27 +124,27 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
         if node.get_name() not in members or node.get_type_name() == "Result":
             continue
         # The result's type is the first operand's.
-        if not is_ours(node) or (end.get_index() == 0 and not _stays_ours(node.output(0), members)):
+        if not operators.is_ours(node) or (end.get_index() == 0 and not _stays_ours(node.output(0), members)):
             return False
     return True
 
 
 def _substitute(node: Any, varies: bool) -> list[str]:
     """Replace a node, or return the sentence why it stays OpenVINO's own. Powers of sizes have none."""
-    types = [type_of(end) for end in (*node.inputs(), *node.outputs())]
+    types = [operators.type_of(end) for end in (*node.inputs(), *node.outputs())]
     label = f"{node.get_friendly_name()!r} ({node.get_type_name()})"
     own = f"{label} stays OpenVINO's own"
-    if unknown := [kind for kind in types if kind not in ROWS]:
+    if unknown := [kind for kind in types if kind not in operators.ROWS]:
         return [f"{own}: halfulp has no type {unknown[0]}"]
-    if wide := [kind for kind in types if kind in WIDE]:
-        is_size = WIDE[wide[0]] == "i32" and not varies
-        return [] if is_size else [f"{own}: the CPU plugin computes {wide[0]} in {WIDE[wide[0]]}"]
+    if wide := [kind for kind in types if kind in operators.WIDE]:
+        is_size = operators.WIDE[wide[0]] == "i32" and not varies
+        return [] if is_size else [f"{own}: the CPU plugin computes {wide[0]} in {operators.WIDE[wide[0]]}"]
     operands, attributes = node.input_values(), {"operands": ",".join(types[:2])}
     if (rule := node.get_attributes().get("auto_broadcast")) is not None:
         attributes["auto_broadcast"] = str(rule)
     with within(None, label):
         ours = _OURS[node.get_type_name()](operands, **attributes)
-    ours = in_cpp(type(ours).__name__, operands, attributes) or ours
+    ours = operators.in_cpp(type(ours).__name__, operands, attributes) or ours
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
     return []
@@ -182,7 +170,7 @@ _CARRIER = """<net name="carrier" version="11">
 @cache
 def _mark() -> Any:
     """Return the attribute, or None if this version lacks it."""
-    (x,) = core().read_model(_CARRIER.encode(), b"").get_parameters()
+    (x,) = operators.core().read_model(_CARRIER.encode(), b"").get_parameters()
     info = x.get_rt_info()
     return info[_MARK] if _MARK in list(info.keys()) else None
 
@@ -216,11 +204,11 @@ def _is_exact(node: Any) -> bool:
     The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
     """
     constant = node.input_value(1).get_node()
-    x = dims(node.get_input_partial_shape(0))
-    is_f32 = {type_of(end) for end in node.inputs()} == {"f32"}
+    x = operators.dims(node.get_input_partial_shape(0))
+    is_f32 = {operators.type_of(end) for end in node.inputs()} == {"f32"}
     if not is_f32 or constant.get_type_name() != "Constant" or x is None:
         return False
-    values = array_of(constant)
+    values = operators.array_of(constant)
     if node.get_type_name() == "Power":
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
@@ -242,10 +230,7 @@ def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
 
 @cache
 def _passes_trial(operator: str, least_slope: float = 0) -> bool:
-    """Return whether the plugin has halfulp's bits: for the node alone, fused with a convolution, and before a sum.
-
-    On processors without AVX-512, zeros lose their sign with a negative slope.
-    """
+    """Return whether the plugin has halfulp's bits: for the node alone, fused with a convolution, and before a sum."""
     numbers = np.random.default_rng(1)
     signs = numbers.choice(np.array([-1, 1], np.float32), _SIZES)
     data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * signs
@@ -253,15 +238,15 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
     special.flat[::9] = np.resize([0, -0.0, np.inf, -np.inf, np.nan], special.flat[::9].size)
     channels = _SIZES[1]
     identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
-    x = ov.opset13.parameter(list(_SIZES), np.float32)
-    # For a convolution: its sums do not keep the sign of a zero.
-    finite = ov.opset13.parameter(list(_SIZES), np.float32)
+    # The second is for a convolution, whose sums do not keep the sign of a zero.
+    x, finite = (ov.opset13.parameter(list(_SIZES), np.float32) for _ in range(2))
     if operator == "Power":
         exact, node = op("openvino.Power-1"), ov.opset13.power
         seconds = [np.full(1, exponent, np.float32) for exponent in _EXPONENTS]
     else:
         exact, node = op("openvino.PReLU-1"), ov.opset13.prelu
-        shapes = [(1,), (channels,), (channels, 1, 1)]
+        shapes = (1,), (channels,), (channels, 1, 1)
+        # On processors without AVX-512, zeros lose their sign with a negative slope.
         seconds = [numbers.uniform(least_slope, 2, shape).astype(np.float32) for shape in shapes]
     addend = np.float32(0.1)
     outputs, expected = [], []
@@ -272,7 +257,7 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
         expected += [right, exact(data + np.float32(0), second), right + addend]
     try:
         hint = {"INFERENCE_PRECISION_HINT": "f32"}
-        answers = core().compile_model(ov.Model(outputs, [x, finite]), "CPU", hint)([special, data])
+        answers = operators.core().compile_model(ov.Model(outputs, [x, finite]), "CPU", hint)([special, data])
     except RuntimeError:
         return False
     return all(same_bits(answers[i], right).all() for i, right in enumerate(expected))

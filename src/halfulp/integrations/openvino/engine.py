@@ -63,11 +63,8 @@ def blaming(file: str) -> Iterator[None]:
 class Runner(Compiled):
     """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
-    Any values of the model's graph may be its outputs.
-
-    Raises:
-        ModelError: OpenVINO does not compile the model, or a node breaks a clause of its operator's version.
-        UnsupportedError: a Power or PReLU would stay OpenVINO's own, in a narrower type.
+    Any values of the model's graph may be its outputs. An UnsupportedError says that a Power or PReLU would stay
+    OpenVINO's own, in a narrower type.
     """
 
     def __init__(self, model: Model) -> None:
@@ -84,16 +81,18 @@ class Runner(Compiled):
 
         for value in graph.inputs:
             copy_of(value.name).get_tensor().add_names({_INPUT + value.name})
-        results = [place_of(result.input_value(0)) for result in network.get_results()]
+        results, places = [place_of(result.input_value(0)) for result in network.get_results()], {}
         for value in graph.outputs:
             end = copy_of(value.name)
             if place_of(end) not in results:
                 network.add_outputs([end])
                 results.append(place_of(end))
-            network.outputs[results.index(place_of(end))].get_tensor().add_names({_OUTPUT + value.name})
+            places[value.name] = results.index(place_of(end))
         if left := put_into(network, every_node=True):
             reason = "not exact in openvino, which has to run other layers"
             raise UnsupportedError(f"{model.file}: {reason}: {left[0]}")
+        for name, place in places.items():  # the nodes that are replaced by then may keep no names
+            network.outputs[place].get_tensor().add_names({_OUTPUT + name})
         self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
         super().__init__(network, model.file, profile=True)
 

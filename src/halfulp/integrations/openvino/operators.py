@@ -125,7 +125,7 @@ def array_of(tensor: Any) -> Array:
     """Return the values of an ``openvino.Tensor`` or a Constant, without a copy unless their type is packed."""
     row = ROWS[tensor.get_element_type().get_type_name()]
     data = np.asarray(tensor.data)
-    if not _is_packed(row):
+    if row.bits >= 8:
         return data.view(row.dtype)
     raw, shape = data.view(np.uint8).reshape(-1), tuple(tensor.get_shape())
     nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[: math.prod(shape)].reshape(shape)
@@ -135,15 +135,11 @@ def array_of(tensor: Any) -> Array:
 def _store(values: Array, row: ElementType, target: Array) -> None:
     """Write values to a tensor's memory: those of four bits two to a byte, the first in the low half."""
     stored = values.view(f"u{row.dtype.itemsize}")
-    if _is_packed(row):
+    if row.bits < 8:
         flat = np.ascontiguousarray(stored).reshape(-1) & 15
         nibbles = np.append(flat, np.zeros(flat.size % 2, np.uint8))
         stored = nibbles[::2] | nibbles[1::2] << 4
     target.view(stored.dtype)[...] = stored.reshape(target.shape)
-
-
-def _is_packed(row: ElementType) -> bool:
-    return row.bits != 8 * row.dtype.itemsize
 
 
 def tensor_of(values: Array) -> Any:

@@ -268,13 +268,10 @@ def _running_ours(kind: Any) -> Any:
         module._modules = dict(self._modules)  # torch replaces the parts of the module that it gets
         return module
 
-    def reduce(self: Any, protocol: Any) -> Any:
-        return _new, (kind,), self.__getstate__()
-
     members = {
         "forward": wraps(kind.forward)(_in_mode(kind.forward)),  # for torch.fx, which looks at the arguments
         "__prepare_scriptable__": prepare_scriptable,
-        "__reduce_ex__": reduce,
+        "__reduce_ex__": lambda self, protocol: (_new, (kind,), self.__getstate__()),
         "_before_replace": kind,
         "__module__": kind.__module__,
     }

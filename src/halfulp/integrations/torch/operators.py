@@ -21,7 +21,6 @@ from torch.nested._internal.nested_tensor import NestedTensor
 import halfulp.operators as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal, torch_type_refusal
 from halfulp.errors import HalfulpError
-from halfulp.operators import number_array, share_threads_of, torch_kernels
 from halfulp.types import TYPES
 
 # torch has the same names. Its types of 4 bits are packed two to a byte, unlike those of the table.
@@ -108,7 +107,7 @@ def constant_when_compiled(function: Any) -> Any:
 @constant_when_compiled
 def fitting(number: Number, dtype: torch.dtype) -> Number:
     """Return a number rounded once to a type. One that an integer type can't hold is refused."""
-    array = number_array(number, _dtype(dtype))
+    array = hu.number_array(number, _dtype(dtype))
     if array is None:
         raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
@@ -394,15 +393,12 @@ for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_
     LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
-def _torch_library() -> Any:
-    """Return torch's library of kernels for the CPU. Look-ups in it include the libraries that it is linked with."""
-    for path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
-        with suppress(OSError):
-            return ctypes.CDLL(str(path))  # it is loaded already
-    return None
-
-
-RUNTIME = _torch_library()
+RUNTIME: Any = (
+    None  # torch's kernels for the CPU; look-ups include the libraries that this one is linked with
+)
+for _path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
+    with suppress(OSError):
+        RUNTIME = ctypes.CDLL(str(_path))  # it is loaded already
 
 
 def _address_of(name: str) -> int:
@@ -418,7 +414,7 @@ def connect() -> dict[str, int]:
             getattr(RUNTIME, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
             for dtype in DTYPES.values()
         }
-        kernels = torch_kernels(_address_of, dtypes).items()
+        kernels = hu.torch_kernels(_address_of, dtypes).items()
     except AttributeError:
         lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
         raise HalfulpError(lack, got=torch.__version__) from None
@@ -452,4 +448,4 @@ except HalfulpError:  # without the ABI only `enable` is refused
 # Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time. Its OpenMP
 # runtime has GCC's interface, or its threads are not used.
 with suppress(AttributeError):
-    share_threads_of(_address_of("GOMP_parallel"), _address_of("omp_get_max_threads"))
+    hu.share_threads_of(_address_of("GOMP_parallel"), _address_of("omp_get_max_threads"))
