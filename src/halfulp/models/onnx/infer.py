@@ -432,7 +432,7 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = walk.default_opset(model.opset_import) or 1
+    opset = walk.opsets_of(model.opset_import).get("", 1)
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
     for node in walk.every_node(graph):

@@ -258,7 +258,7 @@ def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
     reads, before, is_late = list[list[str]](), set[str](), False
     for node in nodes:
         reads.append(list(node.input))
-        for _, graph in subgraphs(node) if node.attribute else ():
+        for _, graph in subgraphs(node):
             captured = {value.name for value in graph.output}.union(*_note_late(graph.node, late, depth + 1))
             weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
             captured.difference_update(value.name for value in (*graph.input, *weights))
