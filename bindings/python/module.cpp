@@ -108,7 +108,7 @@ constexpr npy_intp long_call = 1 << 14;
 // None if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share
 // memory with them other than element by element.
 nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
-                 nb::handle scale_bias, bool out_is_safe) {
+                 nb::handle scale_bias) {
     PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
     if (x == nullptr || y == nullptr) return nb::none();
     Element type = element_of(x), y_type = element_of(y);
@@ -125,7 +125,7 @@ nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, 
 
     halfulp_options options{};
     options.size = sizeof options;
-    if (out_object.is_none() || out_is_safe) options.flags |= HALFULP_NO_OVERLAP;
+    if (out_object.is_none()) options.flags |= HALFULP_NO_OVERLAP;
     if (operator_number == pow_with_domain_error) options.flags |= HALFULP_DOMAIN_ERROR;
     if (!scale_bias.is_none()) {
         options.flags |= HALFULP_SCALE_BIAS;
@@ -492,7 +492,7 @@ NB_MODULE(_core, m) {
     m.attr("Function") = nb::steal(function_type());
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
-          nb::arg("scale_bias").none(), nb::arg("out_is_safe") = false);
+          nb::arg("scale_bias").none());
     nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
         .def(nb::init<>())
         .def("__enter__", &DefaultEnvironment::enter)

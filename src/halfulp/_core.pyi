@@ -34,12 +34,11 @@ def apply(
     y: object,
     out: NDArray[Any] | None,
     scale_bias: tuple[float, float] | None,
-    out_is_safe: bool = False,
 ) -> NDArray[Any] | None:
     """Return x kernel y in out or a new array.
 
     None if an operand is not an ndarray, or does not fit. Also None if out overlaps an operand by its bounds,
-    unless it is that very view or out_is_safe says that they share no element.
+    unless it is that very view.
     """
 
 class DefaultEnvironment:

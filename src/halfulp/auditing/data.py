@@ -267,7 +267,9 @@ class NodeData:
         results = "sums and squares inside" if is_inside else "results"
         yield f"in {type} {counts.overflow} of {counts.elements} {results} overflow"
         if self.base.elements:
-            yield f"|x| is at most {self.base.greatest:.4g}"
+            most = float(ml_dtypes.finfo(type).max)  # type: ignore[no-untyped-call]
+            beyond = f", beyond {type}" if self.base.greatest > most else ""
+            yield f"|x| is at most {self.base.greatest:.4g}{beyond}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
 
 

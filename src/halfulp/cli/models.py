@@ -291,6 +291,8 @@ def run(
 
     (output,) = shared.placed(place, output)
     shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    if output is not None and output.suffix != ".npz":
+        raise HalfulpError(f"{output}: outputs are written as arrays of NumPy", expected="a name in .npz")
     loaded = opened(model, engine)
     files, dims = shared.parted(inputs)
     fed_arrays: dict[str, Array] | Literal["random"] = shared.fed(loaded, files) if files else "random"

@@ -32,12 +32,10 @@ __all__ = [
     "validate",
 ]
 
-FEATURE_LEVELS = (
+FEATURE_LEVELS = (  # without the prefix DML_FEATURE_LEVEL_, oldest first
     *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2"),
     *("6_0", "6_1", "6_2", "6_3", "6_4"),
 )
-"""The feature levels without the prefix DML_FEATURE_LEVEL_, oldest first."""
-
 
 # --- tensors -------------------------------------------------------------------------------------
 

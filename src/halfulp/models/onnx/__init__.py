@@ -130,7 +130,7 @@ class Onnx(Model):
     def scope(self, owner: walk.Owner | None = None, opset: int | None = None) -> Scope:
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
-        opset = opset or walk.opset_in_force(self.proto.opset_import)
+        opset = opset or walk.default_opset(self.proto.opset_import) or 1
         path, where = (walk.root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
         return self._scope(owner, opset, path, where, None)
 

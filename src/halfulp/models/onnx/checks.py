@@ -494,7 +494,7 @@ class Builder:
                 row.infer(*[("float32", None)] * len(inputs))
         if (message := _refused(proto, attributes, opsets, self._proto.ir_version)) is not None:
             run = None
-            if (version := None if domain else version_of(proto, opsets[""])) is not None:
+            if (version := version_of(proto, opsets.get("", 0))) is not None:
                 message += f"; it is written as in opset {version}"
                 run = REPAIR if proto.op_type == "BatchNormalization" else None
             self._fail(message, node, run=run)

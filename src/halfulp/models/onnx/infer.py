@@ -13,6 +13,7 @@ import warnings
 from collections import ChainMap, defaultdict
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from importlib import import_module
 from itertools import chain, starmap
@@ -37,13 +38,11 @@ from halfulp.specs import find
 from halfulp.types import TYPES, Shape
 
 Ask = Literal["foreign", "all", "none"]
-Types = dict[str, Value]
-"""The values of one graph by name."""
+Types = dict[str, Value]  # of one graph, by name
 
-TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx} | {
-    "tensor(bool)": "bool"
-}
-"""The element types by the names that schemas and ONNX Runtime give them."""
+# The element types by the names that schemas and ONNX Runtime give them.
+TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
+TYPE_NAMES["tensor(bool)"] = "bool"
 
 _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
@@ -71,40 +70,28 @@ _KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalA
 OLDEST_IR_OF_DEFAULTS = 4  # before, an initializer had to be an input too
 
 
+@dataclass(eq=False, repr=False)
 class Scope:
-    """A graph, a subgraph or the body of a function, and the values that its nodes can read.
+    """A graph, a subgraph or the body of a function, and the values that its nodes can read."""
 
-    Attributes:
-        owner: the graph or function.
-        opset: the version of ONNX's own operators there.
-        path: its path (:func:`graphs`).
-        where: its name in messages; empty for a model's own graph.
-        types: the types and shapes of this graph's values by name.
-        constants: the tensors of initializers and of Constant nodes by name.
-        has_bodies: whether there are, or were, graphs within its nodes.
-        defaults: the names of constants that are inputs too, so that a caller may replace them. Before IR version 4,
-            each initializer had to be an input, and runtimes take these for constants.
-        outer: the graph around this one; None if there is none.
-    """
+    owner: walk.Owner
+    types: Types  # and shapes of this graph's values
+    reader: TensorReader
+    path: str = ""  # as walk.graphs has it
+    where: str = ""  # its name in messages; empty for a model's own graph
+    outer: Scope | None = None  # the graph around this one
+    opset: int = 1  # of ONNX's own operators
 
-    def __init__(
-        self,
-        owner: walk.Owner,
-        types: Types,
-        reader: TensorReader,
-        path: str = "",
-        where: str = "",
-        outer: Scope | None = None,
-    ) -> None:
-        self.owner, self.types, self.opset = owner, types, 1
-        self.path, self.where, self.outer = path, where, outer
-        self.constants: dict[str, TensorProto] = {}
+    def __post_init__(self) -> None:
+        self.constants: dict[str, TensorProto] = {}  # of initializers and of Constant nodes, by name
+        # Constants that are inputs too, so that a caller may replace them. Before IR version 4, each initializer
+        # had to be an input, and runtimes take these for constants.
         self.defaults: set[str] = set()
-        self._reader = reader
+        self.has_bodies = False  # whether there are, or were, graphs within its nodes
         self._made = set[str]()  # the outputs of this graph's nodes, which hide outer values of their names
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
         self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
-        self.has_bodies = False
+        owner = self.owner
         for node in owner.node:
             self.add_node(node)
         if isinstance(owner, GraphProto):
@@ -181,7 +168,7 @@ class Scope:
         known = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         if len(known) == len(tensors):
             where = f"the constants of {node.output[0]!r}"
-            result = folded(node, {name: self._reader.read(tensor, where) for name, tensor in known.items()})
+            result = folded(node, {name: self.reader.read(tensor, where) for name, tensor in known.items()})
             if result is not None:
                 self.add_tensor(node.output[0], onnx.numpy_helper.from_array(result, node.output[0]))
 
@@ -211,7 +198,7 @@ class Scope:
     def array(self, name: str, *, or_default: bool = False) -> Array | None:
         """Return the array of a constant, None for any other value."""
         tensor = self.tensor(name, or_default=or_default)
-        return None if tensor is None else self._reader.read(tensor, f"constant {name!r}")
+        return None if tensor is None else self.reader.read(tensor, f"constant {name!r}")
 
 
 def scalar(name: str, known: Scope) -> float | None:
@@ -334,7 +321,7 @@ def _propagates(model: ModelProto) -> bool:
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
-    graph, opset = model.graph, walk.opset_in_force(model.opset_import)
+    graph, opset = model.graph, walk.default_opset(model.opset_import) or 1
     asked = [node.output for node in graph.node if ask == "all" or is_foreign(node, opset)]
     infos = {info.name: info for info in (*graph.value_info, *graph.output)} if asked else {}
     shaped = {name for name, info in infos.items() if info.type.tensor_type.HasField("shape")}
@@ -445,7 +432,7 @@ def _light(model: ModelProto) -> ModelProto:
     for sparse in model.graph.sparse_initializer:
         tensor = sparse.values
         graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
-    opset = walk.opset_in_force(model.opset_import)
+    opset = walk.opsets_of(model.opset_import).get("", 1)
     if not light.opset_import:
         light.opset_import.append(onnx.helper.make_opsetid("", opset))
     for node in walk.every_node(graph):
@@ -463,8 +450,8 @@ def _keeps_first(node: NodeProto, opset: int) -> bool:
     return is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain)
 
 
+# A node, the function around it, and the paths of the graphs around it, innermost first.
 _Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
-"""A node, the function around it, and the paths of the graphs around it, innermost first."""
 
 
 class FunctionTypes:

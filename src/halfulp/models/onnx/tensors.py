@@ -165,9 +165,11 @@ class TensorReader:
                 return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
             tensor = TensorProto(data_type=tensor.data_type, dims=shape, raw_data=raw.tobytes())
         try:
-            return _frozen(onnx.numpy_helper.to_array(tensor))
-        except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
+            array = onnx.numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, OverflowError) as error:
             self._fail(f"{what} can't be read: {error}")
+        array.setflags(write=False)  # the model may run again
+        return array
 
     def _field(self, tensor: TensorProto, what: str) -> str:
         """Return the field with the tensor's data, one of _BYTES or the field for the elements of its type."""
@@ -205,7 +207,8 @@ class TensorReader:
         if ((indices < 0) | (indices >= target.shape)).any():
             self._fail(f"{what} has an index outside its dims", got=list(shape))
         target[tuple(indices.T)] = values
-        return _frozen(dense)
+        dense.setflags(write=False)
+        return dense
 
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
         shape = tuple(dims)
@@ -252,11 +255,6 @@ class TensorReader:
         raise ModelError(message, file=self._file, **shown)
 
 
-def _frozen(array: Array) -> Array:
-    array.flags.writeable = False  # the model may run again
-    return array
-
-
 # --- the tensors of a model, and a file for its weights ------------------------------------------------
 
 _LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
@@ -267,19 +265,16 @@ _ALIGNED = 64
 def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
     """Yield a copy of a model without its weights, and a folder with them and with its external data."""
     with TemporaryDirectory(prefix="halfulp-") as temporary:
-        place = Path(temporary)
-        for location in set(external_data(proto)) if folder is not None else ():
-            with within(file):
-                source = inside(folder, location, "external data")
-            link(source.resolve(), place / location)
-        light = ModelProto()
-        if _is_mapped():
-            with within(file):
+        place, light = Path(temporary), ModelProto()
+        with within(file):
+            for location in set(external_data(proto)) if folder is not None else ():
+                link(inside(folder, location, "external data"), place / location)
+            if _is_mapped():
                 copy_fields(proto, light, without={"graph"})
                 copy_fields(proto.graph, light.graph, without={"initializer"})
-            _write_weights(proto, light, place)
-        else:
-            light.CopyFrom(proto)
+                _write_weights(proto, light, place)
+            else:
+                light.CopyFrom(proto)
         del proto
         yield light, place
 
@@ -293,9 +288,8 @@ def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool
     inputs = {info.name for info in model.graph.input}
     for tensor in filter(is_left_out, model.graph.initializer):
         if tensor.name not in inputs:
-            light.graph.input.add().CopyFrom(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            )
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(info)
     return light
 
 

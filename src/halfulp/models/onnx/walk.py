@@ -31,13 +31,8 @@ def opsets_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def default_opset(imports: Iterable[OperatorSetIdProto]) -> int | None:
-    """Return the imported version of ONNX's own operators, if any."""
+    """Return the imported version of ONNX's own operators, if any. Without it, as before IR version 3, it is 1."""
     return opsets_of(imports).get("")
-
-
-def opset_in_force(imports: Iterable[OperatorSetIdProto]) -> int:
-    """Return the imported version of ONNX's own operators; 1 without one, as in models of IR versions before 3."""
-    return opsets_of(imports).get("", 1)
 
 
 def identity(owner: FunctionProto | NodeProto) -> Identity:
@@ -127,7 +122,7 @@ def owners_of(model: ModelProto) -> Iterator[tuple[Owner, int]]:
         opset = default_opset(function.opset_import)
         if opset is not None:
             yield function, opset
-    yield model.graph, opset_in_force(model.opset_import)
+    yield model.graph, default_opset(model.opset_import) or 1
 
 
 def value_names(*owners: Owner) -> set[str]:
@@ -244,8 +239,8 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     return copy, not any(is_cyclic for _, _, is_cyclic in late)
 
 
+# A list of nodes that is not in order, their places in order, and whether some of them depend on each other.
 _Late = tuple[Any, list[int], bool]
-"""A list of nodes that is not in order, their places in order, and whether some of them depend on each other."""
 
 
 def _late(model: ModelProto) -> list[_Late]:
@@ -263,7 +258,7 @@ def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
     reads, before, is_late = list[list[str]](), set[str](), False
     for node in nodes:
         reads.append(list(node.input))
-        for _, graph in subgraphs(node) if node.attribute else ():
+        for _, graph in subgraphs(node):
             captured = {value.name for value in graph.output}.union(*_note_late(graph.node, late, depth + 1))
             weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
             captured.difference_update(value.name for value in (*graph.input, *weights))

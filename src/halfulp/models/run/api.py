@@ -43,9 +43,7 @@ from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.types import tensor_type, type_name
 
 Scope = MutableMapping[str, Any]
-
-Watch = Callable[[Node, list[Any], list[Any]], None]
-"""Receives a node, its operands and its results."""
+Watch = Callable[[Node, list[Any], list[Any]], None]  # receives a node, its operands and its results
 
 
 class Outputs(dict[str, Any]):
@@ -121,9 +119,7 @@ PLUMBING = frozenset({
 """The operators that a model may have beside Pow and PRelu so that it runs without ONNX Runtime."""
 
 # Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
-_BROADCASTS = frozenset({
-    "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where",
-})
+_BROADCASTS = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where"}
 _NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
