@@ -220,8 +220,6 @@ def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:
     """Return an operator as a function of JAX. ``products`` are a tangent times the derivative by each operand."""
     name = operator.name.lower()
 
-    @jax.jit
-    @jax.custom_jvp
     def function(x: jax.Array, y: jax.Array) -> Any:
         _refuse(operator, x, y)
         # Axes in front, so that a batch axis in front of one of them stays in its place.
@@ -229,16 +227,20 @@ def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:
         x, y = (jnp.reshape(array, (1,) * (rank - array.ndim) + array.shape) for array in (x, y))
         return _call(f"halfulp_{name}", getattr(hu, name), _result(x, y), x, y)
 
+    function.__name__ = name  # which programs show
+    derivable = jax.custom_jvp(function)
+    compiled = jax.jit(derivable)
+
     # With symbolic zeros, because a 0 times an infinite derivative would be NaN.
-    @partial(function.__wrapped__.defjvp, symbolic_zeros=True)
+    @partial(derivable.defjvp, symbolic_zeros=True)
     def jvp(operands: Any, tangents: Any) -> Any:
-        result = function(*operands)
+        result = compiled(*operands)
         if not jnp.issubdtype(result.dtype, jnp.floating):
             return result, np.zeros(result.shape, jax.dtypes.float0)
         asked = ((by, d) for by, d in zip(products, tangents, strict=True) if not isinstance(d, SymbolicZero))
         return result, sum((by(d, *operands).astype(result.dtype) for by, d in asked), jnp.zeros_like(result))
 
-    return function
+    return compiled
 
 
 def _pow_by_x(d: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
