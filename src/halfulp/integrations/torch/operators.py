@@ -393,9 +393,7 @@ for _name, _kind in (("_other_pow", "Tensor"), ("_power_of_float", "float"), ("_
     LIBRARY.define(f"{_name}_(Tensor(a!) x, {_kind} y) -> Tensor(a!)")
 
 
-RUNTIME: Any = (
-    None  # torch's kernels for the CPU; look-ups include the libraries that this one is linked with
-)
+RUNTIME: Any = None  # torch's kernels for the CPU, and the libraries that these are linked with
 for _path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
     with suppress(OSError):
         RUNTIME = ctypes.CDLL(str(_path))  # it is loaded already
