@@ -368,7 +368,7 @@ nb::object quick_result(const Function& function, PyObject* const* args, Py_ssiz
     if (type == Element::count || y_type == Element::count ||
         (function.exponents[static_cast<int>(type)] >> static_cast<int>(y_type) & 1) == 0)
         return nb::object();
-    nb::object result = apply(function.operator_number, x, y, out, nb::none(), false);
+    nb::object result = apply(function.operator_number, x, y, out, nb::none());
     if (!result.is_valid() || result.is_none()) return nb::object();
     // As NumPy's ufuncs do: what has no axes is a scalar.
     if (out == Py_None && function.general != Py_None)
