@@ -232,6 +232,14 @@ def test_dims_that_are_not_known_may_be_lost():
     assert fused_by_onnxruntime(model) == {"#2 (Pow)": False}
 
 
+def test_a_norm_before_a_node_without_outputs():
+    model = deepcopy(MODEL)
+    del model.graph.node[8:], model.graph.output[:]
+    model.graph.node[7].CopyFrom(onnx.helper.make_node("Sink", ["quotient"], [], domain="own"))
+    model.graph.output.add(name="mean")
+    assert fused_by_onnxruntime(model) == {}
+
+
 NO_CENTRE = deepcopy(MODEL)
 NO_CENTRE.graph.node[1].ClearField("input")
 

@@ -305,6 +305,17 @@ def test_means_in_norms_keep_their_dims():
         assert ("Squeeze" in kinds(replaced([node], x))) is is_written
 
 
+@pytest.mark.parametrize(("sums", "stays"), [(1, False), (9, True)])
+def test_what_enlarges_a_norm_is_near_its_power(sums, stays):
+    """Powers in a chain are not each the start of a walk to its end."""
+    x = parameter("f32", 3, 1)
+    node = o.power(x, np.float32(2))
+    for _ in range(sums):
+        node = o.add(node, np.float32(1))
+    enlarged = o.multiply(node, np.ones((3, 4), np.float32))
+    assert ("Power" in kinds(replaced([enlarged], x))) is stays
+
+
 def test_inputs_that_keep_their_type_have_a_mark():
     """Those in halves that only halfulp's operators read, in any place if their result goes no further."""
     for kind, outputs_of, is_marked in (

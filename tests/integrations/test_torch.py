@@ -174,6 +174,8 @@ class TestValues:
         x = torch.ones(2, 3)
         with pytest.raises(hu.SpecError, match=r"^X and Y must be broadcastable"):
             htorch.pow(x, torch.ones(4))
+        with pytest.raises(RuntimeError, match="slope must be broadcastable to X"):
+            torch.ops.halfulp.prelu(x, torch.ones(4))
         for z in (x.to(torch.complex64), x.to(torch.complex128).requires_grad_()):
             message = f"a complex tensor ({z.dtype}); torch.pow has complex powers"
             for call in (
@@ -418,6 +420,11 @@ class TestDerivatives:
             )
             torch.testing.assert_close(*of_x)
             torch.testing.assert_close(*of_y, equal_nan=True)
+
+    def test_a_tangent_of_zero_has_its_sign(self):
+        x = torch.tensor([0.0])
+        _, tangent = torch.func.jvp(lambda x: htorch.pow(x, torch.tensor([2.0])), (x,), (-torch.ones(1),))
+        assert math.copysign(1, tangent.item()) == -1
 
     def test_powers_of_integers_have_no_tangent(self):
         x, y = torch.tensor([1, 2, 3]), torch.tensor([1.0, 2.0, 3.0])

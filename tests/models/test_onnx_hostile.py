@@ -14,6 +14,7 @@ import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.onnx import load
 from halfulp.models.onnx.infer import _PROPAGATING, inferred
+from halfulp.models.onnx.walk import every_node, graphs
 
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
 
@@ -226,6 +227,18 @@ def test_bodies_at_the_limit_of_protobuf():
     feeds = {"c": np.array(True), "x": np.float32([2, 3])}
     assert hu.run(nested(32), feeds)["y"].tolist() == [4, 27]
     refused(nested(40), "its graphs nest too deep")
+
+
+def test_bodies_of_a_message_that_was_never_a_file():
+    """Such messages may nest deeper than Python's own calls."""
+    model = single("Pow", 15, POW)
+    graph = model.graph
+    for _ in range(1200):
+        node = graph.node.add(op_type="If", input=["c"], output=["z"])
+        graph = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
+    refused(model, "its graphs and functions nest too deep")
+    assert sum(node.op_type == "If" for node in every_node(model.graph)) == 1200
+    assert len([*graphs(model.graph)]) == 1201
 
 
 @pytest.mark.parametrize("made", ["Identity(x)", "Expand(y, n)", "Reshape(x, n)"])

@@ -102,3 +102,11 @@ def test_a_model_in_order_is_the_callers_own():
     ordered, _ = in_order(model)
     assert parse(ordered).proto is ordered
     assert load(ordered).graph.nodes[0].label == "'maker' (Abs)"
+
+
+def test_a_model_with_a_cycle_is_not_said_to_be_sorted():
+    """Nor if another list of its nodes was not in order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(hu.HalfulpError, match="cycle"):
+            load(parsed(FUNCTION.replace("y = f.f (x) }", "y = f.f (x)  loop = Pow (loop, x) }")))

@@ -110,7 +110,7 @@ def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
     """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):
-        scale, result = (known.value(name).shape for name in (_other(node, before), node.output[0]))
+        scale, result = (known.value(name).shape for name in (_other(node, before), [*node.output, ""][0]))
         if (
             node.op_type == "Mul"
             and base

@@ -7,8 +7,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
-from tests.models.onnx_models import run, single
+from tests.models.onnx_models import parsed, run, single
 
+import halfulp as hu
 from halfulp.errors import ModelError
 from halfulp.types import TYPES
 
@@ -18,6 +19,13 @@ F32 = ("float32", None)
 
 def evaluated(model: onnx.ModelProto, **inputs: object) -> np.ndarray:
     return np.asarray(run(model, inputs)["out"])
+
+
+def test_an_operator_that_is_younger_than_its_opset():
+    """It has the rules of its first version."""
+    model = parsed("6: g (bool[2] c, float[2] x) => (float[2] out) { y = Pow (x, x)  out = Where (c, y, x) }")
+    x = np.float32([2, 3])
+    assert hu.run(model, {"c": x > 2, "x": x})["out"].tolist() == [2, 27]
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Mul", "Less", "Sub", "Div"])

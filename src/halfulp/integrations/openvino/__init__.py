@@ -103,7 +103,9 @@ def _keep_dims_in_norm(mean: Any) -> None:
 def _is_enlarged(power: Any) -> bool:
     """Return whether a product in the norm around a power has another shape, which the plugin's norm loses."""
     node, shape = power, power.get_output_partial_shape(0)
-    while len(ends := node.output(0).get_target_inputs()) == 1:
+    for _ in range(6):  # a norm has no more nodes behind its power
+        if len(ends := node.output(0).get_target_inputs()) != 1:
+            break
         (end,) = ends
         node = end.get_node()
         if node.get_type_name() == "Multiply" and node.get_output_partial_shape(0) != shape:

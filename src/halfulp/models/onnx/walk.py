@@ -64,10 +64,12 @@ def graphs(owner: _Owner, path: str = "") -> Iterator[tuple[str, _Owner | GraphP
 
     The path of a model's own graph is empty, and that of a function is its :func:`root`.
     """
-    yield path, owner
-    for node in owner.node:
-        for name, graph in subgraphs(node) if node.attribute else ():
-            yield from graphs(graph, inner_path(path, node, name))
+    todo: list[tuple[str, _Owner | GraphProto]] = [(path, owner)]
+    while todo:
+        path, graph = todo.pop()
+        yield path, graph
+        nodes = [node for node in graph.node if node.attribute]
+        todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
@@ -83,10 +85,12 @@ def root(function: FunctionProto) -> str:
 
 def every_node(*owners: Owner) -> Iterator[NodeProto]:
     """Yield the nodes of graphs and functions, each followed by the nodes of the graphs within it."""
-    for node in chain.from_iterable(owner.node for owner in owners):
+    todo = [node for owner in reversed(owners) for node in reversed([*owner.node])]
+    while todo:
+        node = todo.pop()
         yield node
         if node.attribute:
-            yield from every_node(*(graph for _, graph in subgraphs(node)))
+            todo += [inner for _, graph in reversed(subgraphs(node)) for inner in reversed(graph.node)]
 
 
 def readers_of(nodes: Iterable[NodeProto]) -> dict[str, list[NodeProto]]:
@@ -266,7 +270,7 @@ def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
         before.update(reads[-1])
         is_late |= not before.isdisjoint(filter(None, node.output))
     places, is_cyclic = _places(nodes, reads) if is_late else ([], False)
-    if places != [*range(len(places))]:  # it differs unless a name is defined twice
+    if is_cyclic or places != [*range(len(places))]:  # which differ unless a name is defined twice
         late.append((nodes, places, is_cyclic))
     return reads
 

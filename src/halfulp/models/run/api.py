@@ -317,7 +317,7 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
 
 def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
     """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
-    if node.opset < _NUMPY_SINCE:
+    if node.opset < _NUMPY_SINCE and node.type != "Where":
         x, y = inputs
         # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
         # An unknown dim matches any dim.
