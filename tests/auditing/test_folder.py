@@ -1,7 +1,9 @@
 """A folder of models: every one is looked at, whatever is wrong with others."""
 
+import inspect
 import json
 import os
+import sys
 from pathlib import Path
 
 import onnx
@@ -45,6 +47,19 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path):
     page = report.html()
     assert [f"Nodes of {name}.onnx" in page for name in "ac"] == [False, True]
     assert "no Pow, no PRelu" not in page
+
+
+def test_folders_may_nest_deeper_than_calls(tmp_path):
+    deep = tmp_path.joinpath(*["a"] * 300)
+    deep.mkdir(parents=True)
+    onnx.save(GOOD, deep / "m.onnx")
+    assert names(deep) == ["m.onnx"]  # this imports what it needs
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        assert names(tmp_path) == [f"{'a/' * 300}m.onnx"]
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_only_models_are_looked_at(tmp_path):

@@ -141,21 +141,23 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
 
 def _models(folder: Path) -> list[tuple[Path, str]]:
     """Return a folder's models by name, each with the reason if it can't be read; links lead to no folder twice."""
-    models, entered = list[tuple[Path, str]](), set[str]()
-
-    def is_unread(error: OSError, path: Path | None = None) -> None:
-        models.append((path or Path(error.filename), f"can't be read: {error.strerror}"))
-
-    for here, folders, files in os.walk(folder, onerror=is_unread, followlinks=True):
+    models, entered, todo = list[tuple[Path, str]](), set[str](), [folder]
+    while todo:  # os.walk calls itself for each folder within
+        here = todo.pop()
         is_known = (real := os.path.realpath(here)) in entered
         entered.add(real)
-        folders[:] = [] if is_known else sorted(folders)
-        for path in [] if is_known else map(Path(here).joinpath, sorted(files)):
+        try:
+            paths = [] if is_known else sorted(map(Path, os.scandir(here)))
+        except OSError as error:
+            models.append((here, f"can't be read: {error.strerror}"))
+            continue
+        todo += filter(os.path.isdir, reversed(paths))
+        for path in paths:
             try:
-                if _is_model(path):
+                if not os.path.isdir(path) and _is_model(path):
                     models.append((path, ""))
             except OSError as error:
-                is_unread(error, path)
+                models.append((path, f"can't be read: {error.strerror}"))
     return models
 
 
@@ -165,9 +167,8 @@ def _is_model(path: Path) -> bool:
     if suffix != ".xml" or not path.is_file():
         return suffix == ".onnx"
     with path.open("rb") as stream:
-        return b"<net" in stream.read(
-            1 << 24
-        )  # which another .xml does not have; comments may stand before it
+        # Another .xml does not have it. Comments may stand before it.
+        return b"<net" in stream.read(1 << 24)
 
 
 def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | None = None) -> ModelReport:

@@ -564,9 +564,11 @@ def _cast_operands(
 ) -> dict[int, str]:
     """Return the values of a type that a node reads through Casts to integers or float64, by its inputs.
 
-    If an opset is given, only inputs that share the result's type count, and these only if some have this type.
+    If an opset is given, only inputs that share the result's type count, and these only if some have this type. Without
+    one, the node is a Pow; an exporter casts its base to bool if the exponent is one.
     """
-    wrong = {*INTEGERS, "bool", "float64"} - {kind}
+    is_of_truths = opset is None and known.get(node.input[1]) == "bool"
+    wrong = {*INTEGERS, "float64", *["bool"] * is_of_truths} - {kind}
     read = {i: name for i, name in enumerate(node.input) if name in before and known.get(name) in wrong}
     cast = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
     if opset is None or not cast:
