@@ -55,6 +55,19 @@ def test_the_targets_are_listed():
     ]
 
 
+def test_an_entry_of_several_targets_is_about_the_findings_of_any(tmp_path):
+    """An entry that allows a finding of one target is not named for the others, whichever is checked first."""
+    known = tmp_path / "known.txt"
+    known.write_text("* wrong,accepted of onnx-reference\n*/values/* hung never\n")
+    for targets in (("onnx-reference", "halfulp"), ("halfulp", "onnx-reference")):
+        result = run(*targets, *LITTLE, "--allow", str(known))
+        assert result.exit_code == 0
+        named = [line for line in result.stderr.splitlines() if "nothing of this kind" in line]
+        assert [re.findall(r"line (\d), ([\w-]+):", line) for line in named] == [
+            [("2", name)] for name in targets
+        ]
+
+
 def test_how_far_off_is_wrong(tmp_path):
     """NumPy's powers are never far off, and not all exact."""
     arguments = [

@@ -155,10 +155,14 @@ def check(
 
 def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     """Name the entries of the allow list that allow nothing, and exit with the status of the findings."""
-    from halfulp.conformance.document import faults
+    from halfulp.conformance.document import all_faults, faults
 
+    found = [
+        (each["target"]["name"], it) for each in (r.document for r in reports) for it in all_faults(each)
+    ]
     for report in reports:
-        for entry in report.stale:
+        # An entry may be about a finding of another target.
+        for entry in (each for each in report.stale if not any(each.about(*fault) for fault in found)):
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
             shared.say(shared.console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
     if any(report.interrupted for report in reports):

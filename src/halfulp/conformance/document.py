@@ -105,11 +105,14 @@ class Entry(NamedTuple):
         words = (word.partition("<=") for word in self.verdicts)
         return [bound for verdict, _, bound in words if verdict == finding]
 
+    def about(self, target: str, fault: Part) -> list[str]:
+        """Return the bounds up to which it allows a finding of this target, within them or not, as ``bounds`` does."""
+        is_covered = self.covers(target, fault.get("id") or fault["example"]["case"])
+        return self.bounds(fault["verdict"]) if is_covered else []
+
     def allows(self, target: str, fault: Part) -> bool:
         """Tell whether it allows a finding about this target."""
-        if not self.covers(target, fault.get("id") or fault["example"]["case"]):
-            return False
-        return any(_is_within(fault, bound) for bound in self.bounds(fault["verdict"]))
+        return any(_is_within(fault, bound) for bound in self.about(target, fault))
 
 
 def _is_within(fault: Part, bound: str) -> bool:

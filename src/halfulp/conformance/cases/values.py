@@ -75,7 +75,7 @@ class Random:
 
 
 def cast(values: Array, name: str) -> Array:
-    """Return float64 numbers converted to a type: rounded to nearest, from_integers to the range of an integer type."""
+    """Return float64 numbers converted to a type: rounded to nearest, clipped to the range of an integer type."""
     row = TYPES[name]
     if row.kind == "float":
         with np.errstate(all="ignore"):
