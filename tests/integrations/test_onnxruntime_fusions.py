@@ -92,6 +92,7 @@ def test_models_without_a_power_to_fuse_are_not_read_again(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(plugin, "fused_by_onnxruntime", pytest.fail)
         plugin.session(power)
+        plugin.session(onnx.ModelProto.FromString(power))
         ort.InferenceSession(power, **by_provider)
     monkeypatch.setattr(plugin, "_norms", pytest.fail)
     norm = MODEL.SerializeToString()

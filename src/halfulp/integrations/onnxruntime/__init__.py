@@ -209,13 +209,11 @@ def _guard(ort: Any) -> None:
 
 def _norms(model: Any) -> dict[str, bool]:
     """Return whether parts that ONNX Runtime may take for norms are such, by the names of their powers."""
-    if isinstance(model, ModelProto):
-        return fused_by_onnxruntime(model)
-    data = _bytes_of(model)
+    data = model.SerializeToString() if isinstance(model, ModelProto) else _bytes_of(model)
     _, may_be_fused = powers_of(data) or (False, False)
     if not may_be_fused:
         return {}
-    folder = None if isinstance(model, bytes) else Path(model).parent
+    folder = None if isinstance(model, bytes | ModelProto) else Path(model).parent
     return fused_by_onnxruntime(ModelProto.FromString(data[:]), folder)
 
 
