@@ -167,6 +167,13 @@ def test_functions_that_nest_too_deep(every):
         plugin.patch(model)
 
 
+def test_a_tensor_whose_type_is_unknown():
+    model = with_initializer(np.float32([2, 3]))
+    model.graph.initializer[0].data_type = 127
+    with pytest.raises(ModelError, match=r"initializer '\w+' has an unknown element type\s+got: 127$"):
+        plugin.session(model)
+
+
 def test_types_that_only_onnxruntime_infers():
     """BiasGelu is ONNX Runtime's own: the onnx package does not know its output's type."""
     text = """<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>

@@ -213,7 +213,7 @@ def test_what_an_audit_says_of_each_node_is_so(network, targets, opened):
         for name, runtime in alone.items():
             constants = frozenset({1}) if node.input[1] in known else frozenset()
             case = Case(said.operator, said.operator, "values", tuple(operands), constants=constants)
-            (results[name],) = runtime.run(runtime.prepare(case))
+            (results[name],) = runtime.run(*runtime.prepare(case))
         for statement in said.targets:
             compare(said.operator, statement, operands, results[statement.target])
 

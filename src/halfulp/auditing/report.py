@@ -346,8 +346,8 @@ def _page(report: AuditReport) -> Page:
             nodes[f"Nodes of {model.file}"] = (Code(text, ""),)
     verdicts = Table(("model", "runtime", "verdict"), tuple(_verdicts(report)))
     sections = {"Verdicts": (verdicts,), "Do this": tuple(remedies), **nodes}
-    shown = {heading: blocks for heading, blocks in sections.items() if blocks}
-    return Page("halfulp audit", ", ".join(report._counts()), shown)
+    filled = {heading: blocks for heading, blocks in sections.items() if blocks}
+    return Page("halfulp audit", ", ".join(report._counts()), filled)
 
 
 def _verdicts(report: AuditReport) -> Iterator[tuple[str, str, str]]:

@@ -275,9 +275,9 @@ def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     is_refused = target.name == "onnxruntime"
     if condition is not None:
         return f"right only if {condition}{'; else it refuses to run it' * is_refused}"
-    if not is_refused or NUMPY.fits(x, slope):
-        return "it broadcasts X to the slope" if is_refused else None
-    return "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
+    fails = "it loads the model, then fails: Attempting to broadcast an axis by a dimension other than 1"
+    broken = "it broadcasts X to the slope" if NUMPY.fits(x, slope) else fails
+    return broken if is_refused else None
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:

@@ -260,10 +260,13 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
     types_by_path: dict[str, Types] = {}
     for path, graph in walk.graphs(model.graph):
-        types: Types = {
-            tensor.name: Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
-            for tensor in graph.initializer
-        }
+        types: Types = {}
+        for tensor in graph.initializer:
+            try:
+                types[tensor.name] = Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
+            except KeyError:
+                message = f"initializer {tensor.name!r} has an unknown element type"
+                raise ModelError(message, file=file, got=tensor.data_type) from None
         for info in (*graph.value_info, *graph.output, *graph.input):
             try:
                 value = declared(info, file)
