@@ -197,7 +197,7 @@ def repair(
     told = (*(Change(source.file, line) for line in sorted_), *changes)
     is_file = isinstance(model, str | os.PathLike | bytes)
     untouched = read_source(model, LARGEST_FILE)[0] if is_file and not told else None
-    found = Repair(new.proto, told, None, new.folder, untouched, tuple(left))
+    found = Repair(new.proto, told, folder=new.folder, untouched=untouched, left=tuple(left))
     if output is not None:
         found.save(output)
     if not verify or not found.valid:
@@ -495,8 +495,8 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
 
     ``types`` are those that the nodes give. Converters change declarations and leave the attribute ``to`` of a Cast,
     or ``dtype`` of others: the type that the readers take is meant. Exporters cast a float to an integer type before or
-    behind a Pow whose result they declare as that float, which is meant without a Cast. Frameworks cast a base of
-    integers to the floats of its exponent, and one of bools to integers.
+    behind a Pow whose result they declare as that float, which is meant without a Cast. Frameworks cast a base to the
+    wider type of its exponent, and one of bools to integers.
     """
     changes, touched = list[Change](), set[str]()
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
@@ -570,11 +570,11 @@ def _cast_operands(
     is_of_truths = opset is None and known.get(node.input[1]) == "bool"
     wrong = {*INTEGERS, "float64", *["bool"] * is_of_truths} - {kind}
     read = {i: name for i, name in enumerate(node.input) if name in before and known.get(name) in wrong}
-    cast = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
-    if opset is None or not cast:
-        return cast
+    sources = {i: before[name] for i, name in read.items() if known.get(before[name]) == kind}
+    if opset is None or not sources:
+        return sources
     alike = next((each for each, gives_result in of_one_type(node, opset) if gives_result), {})
-    return {i: name for i, name in cast.items() if i in alike and kind in map(known.get, alike.values())}
+    return {i: name for i, name in sources.items() if i in alike and kind in map(known.get, alike.values())}
 
 
 def _is_base_of(kind: str, x: str | None, y: str | None, *, is_one: bool) -> bool:

@@ -275,8 +275,8 @@ def _on(
         return Verification(1, 0, (f"{told} are refused now: {error.line}",), vacuous=useless)
     unlike = ((name, difference(value, got.get(name))) for name, value in expected.items())
     notes = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
-    told_by = [value for name, value in expected.items() if is_usable(useless.get(name, "all equal"))]
-    elements = sum(getattr(value, "size", 1) for value in told_by)
+    counted = [value for name, value in expected.items() if name not in useless or is_usable(useless[name])]
+    elements = sum(getattr(value, "size", 1) for value in counted)
     failure = nothing_told(expected, useless)
     # If on the same operands no tensor differs more than it may, these are notes.
     part = parting(inputs) if notes else ""

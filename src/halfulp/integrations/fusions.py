@@ -111,12 +111,9 @@ def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):
         scale, result = (known.value(name).shape for name in (_other(node, before), [*node.output, ""][0]))
-        if (
-            node.op_type == "Mul"
-            and base
-            and result
-            and (len(result) > len(base) or base[-1] == 1 != result[-1])
-        ):
+        if node.op_type != "Mul" or not base or not result:
+            continue
+        if len(result) > len(base) or base[-1] == 1 != result[-1]:
             return scale
     return None
 
