@@ -78,7 +78,7 @@ class Editor:
         self.changes: list[Change] = []
         self._names = names
         self._makers: dict[str, NodeProto] = {}
-        self._scalars: dict[str, Array | None] = {}
+
         self._indexed = 0  # how many nodes are already in the table of makers
         self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
         self.start(NodeProto(), "")
@@ -105,13 +105,7 @@ class Editor:
         self._indexed = len(self.nodes)
         return self._makers.get(name)
 
-    def number(self, name: str) -> Array | None:
-        """Return a constant of one element, None for any other value."""
-        if name not in self._scalars:
-            shape = self.value(name).shape  # of a large weight, the data need not be read
-            array = self.array(name) if shape is None or set(shape) <= {1} else None
-            self._scalars[name] = array if array is not None and array.size == 1 else None
-        return self._scalars[name]
+
 
     def note(
         self, what: str, differs: str | None = None, *, is_notice: bool = False, ulps: float | None = None

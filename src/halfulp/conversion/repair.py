@@ -366,7 +366,7 @@ def _infinite(match: Match) -> Answer:
 
 def _divides(match: Match) -> Answer:
     """The limit is 0 in float16, where torch's ``normalize`` has 1e-12, and an Expand behind it is a divisor."""
-    limit, read, maker = match.view.number(match["limit"]), match.view.readers, match.maker("length")
+    limit, read, maker = scalar(match["limit"], match.view.scope), match.view.readers, match.maker("length")
     is_length = maker.op_type in ("Pow", "Sqrt", "ReduceL2")
     expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
     divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
