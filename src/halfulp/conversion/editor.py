@@ -57,30 +57,27 @@ class Change:
 
 
 class NoExactForm(UnsupportedError):
-    """A node can't be written in another version or format with the same results; ``why`` is the reason."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(f"no exact form: {why}")
+    """A node can't be written in another version or format with the same results; the message is the reason."""
 
 
 class Editor:
     """Collects the new nodes of one graph or function, and the changes.
 
     New values are added to ``scope``, whose functions ``value``, ``tensor`` and ``array`` it has; new names to
-    ``names()``, those of the model. New nodes are of version ``opset``.
+    ``names()``, those of the model. New nodes are of version ``opset``. Without ``names`` an editor is a view, which
+    has the nodes of the graph already and answers for their values.
     """
 
-    def __init__(self, scope: Scope, names: Callable[[], set[str]] = set) -> None:
+    def __init__(self, scope: Scope, names: Callable[[], set[str]] | None = None) -> None:
         self.scope, self.owner, self.opset = scope, scope.owner, scope.opset
         self.value, self.tensor, self.array = scope.value, scope.tensor, scope.array
-        self.nodes: list[NodeProto] = []
-        self.changes: list[Change] = []
-        self._names = names
+        self.nodes: list[NodeProto] = [] if names else [*scope.owner.node]
+        self.changes = list[Change]()
+        self._names = names or set
         self._makers: dict[str, NodeProto] = {}
 
         self._indexed = 0  # how many nodes are already in the table of makers
-        self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
+        self.dropped = set[int]()  # the ids of nodes that were collected before and are left out
         self.start(NodeProto(), "")
 
     def start(self, node: NodeProto, label: str) -> None:
@@ -104,8 +101,6 @@ class Editor:
                 self._makers.update(dict.fromkeys(node.output, node))
         self._indexed = len(self.nodes)
         return self._makers.get(name)
-
-
 
     def note(
         self, what: str, differs: str | None = None, *, is_notice: bool = False, ulps: float | None = None
@@ -220,13 +215,6 @@ class Editor:
         return self.add(op_type, inputs, Value("", value.type, tuple(shape)), output=output, **attributes)
 
 
-def view_of(scope: Scope) -> Editor:
-    """Return an editor that has the nodes of a graph already, and answers for their values."""
-    view = Editor(scope)
-    view.nodes += scope.owner.node
-    return view
-
-
 def inherit(node: NodeProto, from_: NodeProto) -> None:
     """Give a node the name, doc string and metadata of the one that it replaces."""
     for field in ("name", "doc_string"):
@@ -295,11 +283,12 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
-    for a, b in filter(_is_open, dims):
-        raise NoExactForm(
-            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-            f" {a or '?'} and {b or '?'}"
-        )
+    for a, b in dims:
+        if 1 not in (a, b) and (a is None or a != b) and not (isinstance(a, int) and isinstance(b, int)):
+            raise NoExactForm(
+                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+                f" {a or '?'} and {b or '?'}"
+            )
     for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
@@ -311,12 +300,6 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     y_name = edit.squeeze(y_name, [*range(start - lead), *range(end - lead, len(y.shape))])
     is_whole = (start, end) == (0, len(dims))
     return x_name, y_name, {} if is_whole else {"axis": start, "broadcast": 1}
-
-
-def _is_open(dims: tuple[Dim, Dim]) -> bool:
-    """Tell whether two dims may be equal, or one of them 1, or neither."""
-    a, b = dims
-    return 1 not in dims and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int))
 
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:

@@ -39,37 +39,31 @@ _MOST_DIMS = 64
 
 
 class Mender:
-    """Mends the nodes of a model.
+    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes.
 
-    Args:
-        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; or these by the names of nodes, or as
-            messages name them.
-        may_raise: whether a node may need a newer opset than the model's.
-
-    Attributes:
-        slopes, of_node: the choice for all nodes, and those for single ones.
-        opset: the newest opset that a node needs.
-        per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
-        doubtful: the nodes that are valid and may be meant otherwise, with the reason.
-        found: the names of ``of_node`` that the model has.
+    With ``may_raise`` a node may need a newer opset than the model's.
     """
 
     def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
         self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
-        self.slopes = None if isinstance(slopes, Mapping) else slopes
+        self.slopes = None if isinstance(slopes, Mapping) else slopes  # for all other nodes
         for where in (*self.of_node.values(), "last" if self.slopes is None else self.slopes):
             if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
                 expected = "channel, last or an integer"
                 raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-        self.opset, self._may_raise = 0, may_raise
-        self.per_channel, self.found = set[int](), set[str]()
-        self.doubtful: dict[str, str] = {}
+        self._may_raise = may_raise
+        self.opset = 0  # the newest that a node needs
+        self.per_channel = set[int]()  # the ranks of X where slopes can only be meant for each channel
+        self.doubtful = dict[str, str]()  # why nodes that are valid may be meant otherwise
+        self.found = set[str]()  # the names of of_node that the model has
         # The reshaped slopes by graph, name and shape: nodes that share a slope share its new shape.
         self._reshaped: dict[tuple[Editor, str, Dims], str] = {}
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
-        self.found |= self.of_node.keys() & {*_names(node, edit)}
+        names = node.name, edit.label, edit.label.partition(" (")[0]  # as a user may write it
+        asked = [self.of_node[name] for name in names if name in self.of_node]
+        self.found |= self.of_node.keys() & {*names}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
@@ -80,8 +74,12 @@ class Mender:
             if row.broadcasting.name == "legacy axis":
                 _legacy_broadcast(new, row, edit)
         if node.op_type == "PRelu" and whole:
-            given = next((a.i for a in node.attribute if a.name == "axis"), None)
-            if (axis := self._axis(new, row, given, edit)) is not None:
+            rank = len(edit.value(node.input[0]).shape or ())
+            asked += [] if self.slopes is None else [self.slopes]
+            asked += [
+                a.i for a in node.attribute if a.name == "axis" and -rank <= a.i < rank
+            ]  # of no version
+            if (axis := self._axis(new, row, next(iter(asked), None), edit)) is not None:
                 self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(still.line)
@@ -135,15 +133,13 @@ class Mender:
                 return row
         return None
 
-    def _axis(self, node: NodeProto, row: OpVersion, given: int | None, edit: Editor) -> int | None:
+    def _axis(self, node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
 
-        ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
+        A valid slope that may be meant otherwise is noted.
         """
         x, slope = map(edit.value, node.input)
-        size, name, rank = _size(slope), node.name or edit.label, len(x.shape or ())
-        asked = next((self.of_node[key] for key in _names(node, edit) if key in self.of_node), self.slopes)
-        asked = given if asked is None and given in range(-rank, rank) else asked
+        size, name = _size(slope), node.name or edit.label
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
@@ -341,11 +337,6 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
-
-
-def _names(node: NodeProto, edit: Editor) -> tuple[str, str, str]:
-    """Return a node's name, and how messages name it, with its operator and without."""
-    return node.name, edit.label, edit.label.partition(" (")[0]
 
 
 def _text(shape: Shape) -> str:

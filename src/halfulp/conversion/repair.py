@@ -359,37 +359,27 @@ def _infinite(match: Match) -> Answer:
     """The factor is infinite in float16, as a mask's fill that a converter has rounded."""
     greatest, array = np.finfo(np.float16).max, match.array("factor")
     if array is None or match.type("factor") != "float16" or not np.isinf(array).any():
-        return None
+        return False
     place = [*match.root.input].index(match["factor"])
     return {"finite": np.clip(array, -greatest, greatest), "place": place}
 
 
 def _divides(match: Match) -> Answer:
     """The limit is 0 in float16, where torch's ``normalize`` has 1e-12, and an Expand behind it is a divisor."""
-    limit, read, maker = scalar(match["limit"], match.view.scope), match.view.readers, match.maker("length")
-    is_length = maker.op_type in ("Pow", "Sqrt", "ReduceL2")
+    read, is_length = match.view.readers, match.maker("x").op_type in ("Pow", "Sqrt", "ReduceL2")
     expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
     divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
-    is_divisor = is_length and not expanded.isdisjoint(divisors)
-    applies = all((match.type("length") == "float16", limit == 0, is_divisor))
-    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)} if applies else None
+    is_zero = match.type("x") == "float16" and scalar(match["limit"], match.view.scope) == 0
+    applies = is_zero and is_length and not expanded.isdisjoint(divisors)
+    return applies and {"least": np.array(np.finfo(np.float16).smallest_subnormal)}
 
 
-_FINITE = "what was infinite or NaN is finite"
+_FINITE, _NAN = "what was infinite or NaN is finite", "what was NaN is 0"
 _FACTOR = f"its input {{place}} is finite: {INFINITE}"
 FACTORS = (Rule("Mul(x, factor)", "Mul(x, finite)", (_infinite,), _FINITE, None, since=1, says=_FACTOR),)
-_NAN = "what was NaN is 0"
 _LIMIT = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
 _LIMITS = tuple(
-    Rule(
-        f"Clip(length, limit{most})",
-        f"Clip(length, least{most})",
-        (_divides,),
-        _NAN,
-        None,
-        since=1,
-        says=_LIMIT,
-    )
+    Rule(f"Clip(x, limit{most})", f"Clip(x, least{most})", (_divides,), _NAN, None, since=1, says=_LIMIT)
     for most in ("", ", most")
 )
 

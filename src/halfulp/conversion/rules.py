@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, to_legacy, view_of
+from halfulp.conversion.editor import Editor, to_legacy
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope, scalar
@@ -280,7 +280,7 @@ class Match:
         return self.value(name).shape
 
 
-Answer = Mapping[str, Any] | bool | None
+Answer = dict[str, Any] | bool
 Check = Callable[[Match], Answer]
 """Returns whether a rule applies, or what the replacement needs by name: arrays, attributes, terms."""
 
@@ -322,13 +322,14 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if self.becomes and not _is_closed(match):
-                continue
+            read = Counter(name for node in match.nodes for name in node.input)
+            inner = (node.output[0] for node in match.nodes[1:])
+            if self.becomes and any(view.reads[name] != read[name] for name in inner):
+                continue  # other nodes read them, too
             for check in self.checks:
-                answer = check(match)
-                if answer is None or answer is False:
+                if not (answer := check(match)):
                     break
-                match = match if answer is True else Match(self, view, {**match.bound, **answer})
+                match = Match(self, view, {**match.bound, **answer}) if isinstance(answer, dict) else match
             else:
                 return match
         return None
@@ -395,20 +396,13 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
     for scope in scopes:
-        view, taken = view_of(scope), set[int]()
+        view, taken = Editor(scope), set[int]()
         for node in reversed(view.nodes):
             if id(node) not in taken:
                 matched = (rule.match(node, view) for rule in by_root[node.op_type])
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
                     yield match
-
-
-def _is_closed(match: Match) -> bool:
-    """Tell whether only the nodes of a form read the values within it."""
-    own = [name for node in match.nodes for name in node.input]
-    inner = (node.output[0] for node in match.nodes[1:])
-    return all(match.view.reads[name] == own.count(name) for name in inner)
 
 
 def written(match: Match) -> str:
