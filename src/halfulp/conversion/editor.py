@@ -5,11 +5,11 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,7 +22,6 @@ from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.onnx.walk import plain_domain, read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
-from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.types import FLOATS, TYPES, Dim
 
@@ -346,32 +345,6 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if same.all() else None
-
-
-class Terms(NamedTuple):
-    """The types in which a version or a target takes a Pow or PRelu.
-
-    Attributes:
-        bases: those of X.
-        others: those of the second operand; empty where it has X's type.
-    """
-
-    bases: Collection[str]
-    others: Collection[str] = ()
-
-    @classmethod
-    def of(cls, row: OpVersion) -> Self:
-        """Return the terms of a version."""
-        first, second = (port.type for port in row.inputs)
-        return cls(row.type_variables[first], () if first == second else row.type_variables[second])
-
-    def beside(self, x: str) -> Collection[str]:
-        """Return the types of a second operand beside an X of some type."""
-        return self.others or (x,)
-
-    def takes(self, x: str, y: str) -> bool:
-        """Tell whether operands of two types are taken together."""
-        return x in self.bases and y in self.beside(x)
 
 
 def settle(

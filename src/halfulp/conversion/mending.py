@@ -5,23 +5,14 @@ choices. A rule that could change a value says so in its line.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto
 
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    Terms,
-    exactly_as,
-    from_legacy,
-    holds,
-    settle,
-    to_legacy,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_legacy, holds, settle, to_legacy
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
@@ -90,31 +81,31 @@ class Mender:
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = map(edit.type_of, node.input)
-        terms = Terms.of(row)
-        one_type = not terms.others
+        bases, others = _allowed(row)
+        one_type = not others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
             noun = "exponent" if node.op_type == "Pow" else "slope"
             edit.note(f"the {noun} is cast from bool to {y}, exactly")
             node.input[1] = edit.cast(node.input[1], y)
-        if terms.takes(x, y):
+        if x in bases and y in (wanted := others or (x,)):
             return row, None
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
-        wanted = terms.beside(x)
         is_constant = edit.array(node.input[1]) is not None
-        base = edit.array(node.input[0]) if one_type and y in terms.bases and not is_constant else None
+        base = edit.array(node.input[0]) if one_type and y in bases and not is_constant else None
         held = None if base is None else exactly_as(base, y)
         if held is not None and edit.value(node.output[0]).type in (None, x, y):
             edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
             node.input[0] = edit.constant(held, "base")
             return row, None
-        if x in terms.bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
+        if x in bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
-        if x not in terms.bases:
-            return row, _widen(node, terms, x, y, edit)
+        if x not in bases:
+            _widen(node, row, x, y, edit)
+            return row, x
         if one_type and x not in FLOATS and y in FLOATS:
             said = f"the slope is one of {y}, and {x}, the type of X and of the result, does not hold it"
             raise NoExactForm(f"{said}; a Cast of X to {y} before the node gives a result in {y}")
@@ -124,8 +115,8 @@ class Mender:
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
         """Return the oldest newer version that takes these types, and note that the model needs its opset."""
         for opset in range(edit.opset + 1, NEWEST + 1) if self._may_raise else ():
-            row = in_force("onnx", node.op_type, opset)
-            if Terms.of(row).takes(x, y):
+            bases, others = _allowed(row := in_force("onnx", node.op_type, opset))
+            if x in bases and y in (others or (x,)):
                 types = x if x == y else f"{x} with {y}"
                 first = f"the first in which {node.op_type} takes {types}"
                 why = "its exponent is an input with a default; " * edit.scope.is_default(node.input[1])
@@ -248,9 +239,15 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         node.attribute.remove(attribute)
 
 
-def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
-    """Cast X to a type that the version takes; return the type that the result is cast back to."""
-    bases, others = terms
+def _allowed(row: OpVersion) -> tuple[Collection[str], Collection[str]]:
+    """Return the types that a version takes for X, and for the second operand; none where that has X's type."""
+    first, second = (port.type for port in row.inputs)
+    return row.type_variables[first], () if first == second else row.type_variables[second]
+
+
+def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> None:
+    """Cast X to a type that the version takes, and the second operand if that is necessary, too."""
+    bases, others = _allowed(row)
     differs = None
     wraps = [kind for kind in bases if kind not in FLOATS and holds(kind, x)]
     if wraps and y not in FLOATS:
@@ -267,7 +264,6 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     if y not in (others := others or (wide,)) or (y == x and holds(wide, y)):
         kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
-    return x
 
 
 def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
