@@ -134,12 +134,18 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
 
 
 def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
-    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
+    """Return the results for x's blocks, the arrays in which pandas keeps the columns of a type as rows.
+
+    None if a column of NumPy's types is beside one of pandas' own.
+    """
     if x.empty:
         return None
-    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
+    managers = x._mgr, y._mgr
+    bases, exponents = ([block.values for block in manager.blocks] for manager in managers)
+    # For each column its block and its row there, by number.
+    places = (numbers.tolist() for manager in managers for numbers in (manager.blknos, manager.blklocs))
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
+    for number, row, other, other_row in sorted(zip(*places, strict=True)):
         pairs.setdefault((number, other), []).append((row, other_row))
     results: dict[int, Any] = {}
     for (number, other), rows in pairs.items():
@@ -153,22 +159,6 @@ def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
         else:
             results[number] = powers
     return list(results.values())
-
-
-def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
-    blocks: list[Any] = []
-    rows: list[tuple[int, int]] = []
-
-    def numbers(block: Any) -> Array:
-        count = len(block) if block.ndim == 2 else 1
-        codes = np.arange(len(rows), len(rows) + count)
-        rows.extend((len(blocks), row) for row in range(count))
-        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
-        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
-
-    numbered = _by_blocks(frame, numbers)
-    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
 
 
 def _rows(block: Any, rows: list[int]) -> Any:
