@@ -140,16 +140,15 @@ def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
     """
     if x.empty:
         return None
-    managers = x._mgr, y._mgr
-    bases, exponents = ([block.values for block in manager.blocks] for manager in managers)
-    # For each column its block and its row there, by number.
-    places = (numbers.tolist() for manager in managers for numbers in (manager.blknos, manager.blklocs))
+    own, other = x._mgr, y._mgr
+    # For each column its block and its row there, by number, in either frame.
+    places = np.transpose([own.blknos, own.blklocs, other.blknos, other.blklocs]).tolist()
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for number, row, other, other_row in sorted(zip(*places, strict=True)):
-        pairs.setdefault((number, other), []).append((row, other_row))
+    for number, row, other_number, other_row in sorted(places):
+        pairs.setdefault((number, other_number), []).append((row, other_row))
     results: dict[int, Any] = {}
-    for (number, other), rows in pairs.items():
-        base, exponent = bases[number], exponents[other]
+    for (number, other_number), rows in pairs.items():
+        base, exponent = own.blocks[number].values, other.blocks[other_number].values
         if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
             return None
         own_rows, other_rows = map(list, zip(*rows, strict=True))
