@@ -238,7 +238,7 @@ def _operator(row: OpVersion, kind: type[Operator] = Operator) -> Operator:
 
 @lru_cache(maxsize=4096)
 def _plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]) -> Plan:
-    return row.plan_of(types, dict(values))
+    return row.plan(*types, **dict(values))
 
 
 def _compute(
