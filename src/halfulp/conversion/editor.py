@@ -283,7 +283,7 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
     for a, b in dims:
-        if 1 not in (a, b) and (a is None or a != b) and not (isinstance(a, int) and isinstance(b, int)):
+        if 1 not in (a, b) and (a is None or a != b) and {type(a), type(b)} != {int}:
             raise NoExactForm(
                 "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
                 f" {a or '?'} and {b or '?'}"

@@ -161,10 +161,10 @@ _PARTS = {
 def is_norm(match: Match) -> Answer:
     """Exponents are those of squares and roots, epsilons constants, and squares not of constants."""
     known = match.view.scope
-    numbers = {name: scalar(match[name], known) for name in ("e", "h", "negative") if name in match}
+    numbers = {name: scalar(match[name], known) for name in ("e", "h", "negative") if name in match.bound}
     is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
     is_inverse = (numbers.get("negative") or -1) < 0
-    names = [name for name in ("epsilon", "u", "x") if name in match]
+    names = [name for name in ("epsilon", "u", "x") if name in match.bound]
     are_right = all((known.tensor(match[name]) is not None) == (name == "epsilon") for name in names)
     return all((is_square, is_root, is_inverse, are_right))
 

@@ -65,12 +65,9 @@ _CHOOSING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Min", "Where")
 
 _OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
-_NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
 _KINDS = {*TensorProto.DataType.values()} - {TensorProto.UNDEFINED}
 _DECLARED = "the type that the result is declared in"
-_ALIKE = ({*FLOATS}, {*INTEGERS} - {"bool"})
-_TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
 class Left(Finding):
@@ -241,11 +238,11 @@ def _correct_inputs(model: Onnx) -> list[Change]:
 
 
 def _correct_batch_norms(model: ModelProto) -> list[Change]:
-    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, where the numbers are those of channels."""
+    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, since which all numbers are of channels."""
     changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
-        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
+        for index, node in enumerate(owner.node if opset >= 9 else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
             given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
             if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
@@ -433,7 +430,7 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     """Store a constant that a node reads in another type of floats, or of integers if that holds it."""
     name, differs = node.input[index], f"a number that {kind} does not hold is rounded"
     was, array = edit.value(name).type, edit.array(name)
-    if was == kind or array is None or not any({was, kind} <= alike for alike in _ALIKE):
+    if was == kind or array is None or not any({was, kind} <= {*alike} for alike in (FLOATS, INTEGERS)):
         return
     is_kept = exactly_as(array, kind) is not None
     if not is_kept and kind not in FLOATS:
@@ -576,7 +573,7 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeP
     for _, graph in graphs(model.graph):
         declared_as = _declared_types(graph)
         for index, node in enumerate(graph.node):
-            kinds = [a for a in node.attribute if a.name in _TYPE_ATTRIBUTES and a.i in _KINDS]
+            kinds = [a for a in node.attribute if a.name in ("to", "dtype") and a.i in _KINDS]
             wanted = declared_as.get([*node.output, ""][0])
             is_plain = len(kinds) == 1 and not plain_domain(node.domain)
             if is_plain and wanted not in (None, type_of(kinds[0].i)):

@@ -242,9 +242,6 @@ class Match:
     def __getitem__(self, name: str) -> str:
         return str(self.bound[name])
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.bound
-
     @property
     def nodes(self) -> tuple[NodeProto, ...]:
         """The nodes of the form, the last one first."""

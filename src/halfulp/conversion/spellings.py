@@ -105,33 +105,29 @@ _PARTS = {
     "not_negative": "GreaterOrEqual(x, 0) | Not(Less(x, 0))",
     "positive": "Greater(x, 0) | Not(LessOrEqual(x, 0))",
     "not_positive": "LessOrEqual(x, 0) | Not(Greater(x, 0))",
+    "if_positive": "Where(positive, x, product) | Where(not_positive, product, x)",
     "above": "Relu(x) | Max(x, 0)",
     "below": "Min(x, 0) | Neg(opposite)",
     "opposite": "Relu(Neg(x)) | Max(Neg(x), 0)",  # -min(x, 0)
+    "low": "Mul(slope, below) | Neg(Mul(slope, opposite)) | Mul(Neg(slope), opposite)",
+    "minus_low": "Mul(slope, opposite) | Mul(Neg(slope), below)",
     "twice": "Sub(x, Abs(x))",  # 2 min(x, 0)
     "halved": "Mul(Mul(slope, twice), 0.5) | Mul(slope, Mul(twice, 0.5)) | Mul(Mul(slope, 0.5), twice)"
     " | Div(Mul(slope, twice), 2)",
 }
 
 
-def _fold(form: str, *checks: Check, differs: str) -> Rule:
-    return Rule(form, "PRelu(x, slope)", (*checks, fits), differs, ulps=2, parts=_PARTS)
-
-
+_fold = partial(Rule, becomes="PRelu(x, slope)", ulps=2, parts=_PARTS)
 _STORED = "the slope, computed of constants, is stored"
 FOLD_PRELU = (
-    _fold("Where(negative, product, x) | Where(not_negative, x, product)", differs=NAN),
-    _fold("Where(positive, x, product) | Where(not_positive, product, x)", not_below_0, differs=NAN),
-    _fold("Where(positive, x, product) | Where(not_positive, product, x)", finite, differs=ZERO),
-    _fold("Add(above, halved)", finite, differs=_TWICE),
-    _fold("Add(above, Mul(slope, below))", finite, differs=ZERO),
-    _fold("Sub(above, Mul(slope, opposite))", finite, differs=ZERO),
-    _fold("Add(above, Neg(Mul(slope, opposite)))", finite, differs=ZERO),
-    _fold("Add(above, Mul(Neg(slope), opposite))", finite, differs=ZERO),
-    _fold("Sub(above, Mul(Neg(slope), below))", finite, differs=ZERO),
-    _fold("Add(above, Mul(minus_slope, opposite))", negated, differs=ZERO),
-    _fold("Max(x, product)", from_0_to_1, differs=NAN),
-    _fold("LeakyRelu(x)", alpha, differs=NAN),
+    _fold("Where(negative, product, x) | Where(not_negative, x, product)", checks=(fits,), differs=NAN),
+    _fold("if_positive", checks=(not_below_0, fits), differs=NAN),
+    _fold("if_positive", checks=(finite, fits), differs=ZERO),
+    _fold("Add(above, halved)", checks=(finite, fits), differs=_TWICE),
+    _fold("Add(above, low) | Sub(above, minus_low)", checks=(finite, fits), differs=ZERO),
+    _fold("Add(above, Mul(minus_slope, opposite))", checks=(negated, fits), differs=ZERO),
+    _fold("Max(x, product)", checks=(from_0_to_1, fits), differs=NAN),
+    _fold("LeakyRelu(x)", checks=(alpha, fits), differs=NAN),
     Rule("PRelu(x, slope)", "PRelu(x, stored)", (computed,), says=_STORED),
 )
 """The forms that become PRelu. A new one is a row."""
@@ -374,7 +370,7 @@ _RMS = "RMSNormalization", 23, "x"
 
 def normalizes(match: Match) -> Answer:
     """The means are over the same last dims, which they keep; epsilon is a number, and the type not float64."""
-    axes, *others = [_axes(name, match) for name in ("v", "m") if name in match]
+    axes, *others = [_axes(name, match) for name in ("v", "m") if name in match.bound]
     epsilon = match.array("epsilon")
     # The operators compute in float32, which holds their epsilon, too.
     if match.type("x") == "float64" or epsilon is None or epsilon.size != 1:
@@ -387,7 +383,7 @@ def normalizes(match: Match) -> Answer:
 
 def scaled(match: Match) -> Answer:
     """Scale and bias are constants of the dims that are normalized."""
-    names = [name for name in ("scale", "bias") if name in match]
+    names = [name for name in ("scale", "bias") if name in match.bound]
     return all(match.array(name) is not None and match.shape(name) == match.bound["dims"] for name in names)
 
 
