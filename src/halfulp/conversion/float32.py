@@ -21,7 +21,7 @@ from halfulp.conversion.rules import Answer, Match, Rule, found
 from halfulp.conversion.verify import Feed, Verification, difference, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
-from halfulp.models.graph import Model
+from halfulp.models.graph import Model, Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
@@ -250,7 +250,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             wide[id(known), name] = new
             if edit.reads[name] > read[id(known)][name]:  # by nodes that are not among these
                 if (type := str(known.value(name).type)) == "float32":
-                    edit.add("Identity", [new], output=name)
+                    edit.add("Identity", [new], Value(name))
                 else:
                     edit.cast(new, type, output=name)
         edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")

@@ -32,7 +32,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, to_legacy
+from halfulp.conversion.editor import Editor, inherit, to_legacy
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope, scalar
@@ -187,7 +187,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         values = [name_of(each) for each in operands if not isinstance(each, ast.Constant)]
         beside = next(filter(None, (edit.value(name).type for name in values)), kind)
         inputs = [name_of(each, beside) for each in operands]
-        output = None if old is None else old.output[0]
+        output = "" if old is None else old.output[0]
         attributes: dict[str, Any] = {}
         for keyword in call.keywords:
             assert isinstance(keyword.value, ast.Name)
@@ -202,24 +202,27 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
             *inputs, given = to_legacy(first, second, edit)
-        return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
+        made = edit.add(op_type, inputs, Value(output, *_type_and_shape(op_type, inputs, edit)), **given)
+        if old is not None:
+            inherit(edit.nodes[-1], old)
+        return made
 
     while isinstance(term, ast.Name):
         term = bound[term.id]
     added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
 
 
-def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
-    """Return the type and shape of a new node's output, None where they are not those of its operands."""
+def _type_and_shape(op_type: str, inputs: Sequence[str], edit: Editor) -> tuple[str | None, Shape]:
+    """Return the type and shape of a new node's output, as far as they are those of its operands."""
     if op_type not in _ELEMENTWISE:
-        return None
+        return None, None
     operands = [edit.value(name) for name in inputs]
     shape = operands[0].shape
     for operand in operands[1:] if edit.opset >= _OLDEST_NUMPY else ():
         with suppress(Mismatch):
             shape = NUMPY.infer(shape, operand.shape, {})
     kind = next((operand.type for operand in operands if operand.type is not None), None)
-    return Value("", "bool" if op_type in _MIRRORED else kind, shape)
+    return "bool" if op_type in _MIRRORED else kind, shape
 
 
 # --- rules ----------------------------------------------------------------------------------------
