@@ -7,7 +7,7 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -74,7 +74,6 @@ class Editor:
         self.changes = list[Change]()
         self._names = names or set
         self._makers: dict[str, NodeProto] = {}
-
         self._indexed = 0  # how many nodes are already in the table of makers
         self.dropped = set[int]()  # the ids of nodes that were collected before and are left out
         self.start(NodeProto(), "")
@@ -164,13 +163,10 @@ class Editor:
 
     def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
-        output = node.output[0]
-        result = node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
+        output, wide = node.output[0], Value("", made, self.value(node.output[0]).shape)
+        result = node.output[0] = self.new_name("wide", wide)
         self.keep(node)
-        shape = self.value(result).shape
-        self.cast(
-            self.add("Round", [result], Value("", made, shape)) if rounds else result, back, output=output
-        )
+        self.cast(self.add("Round", [result], wide) if rounds else result, back, output=output)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
@@ -181,11 +177,9 @@ class Editor:
     def squeeze(self, name: str, axes: Sequence[int], *, output: str = "") -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
         kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
-        return self.reshape(name, kept, axes, output) if axes or output else name
+        return self.reshape(name, kept, axes, output) if axes else name
 
-    def reshape(
-        self, name: str, shape: Sequence[Dim], axes: Sequence[int] | None = None, output: str = ""
-    ) -> str:
+    def reshape(self, name: str, shape: Sequence[Dim], axes: Sequence[int] = (), output: str = "") -> str:
         """Return a value in another shape, where its axes change only those; a constant is stored so instead."""
         if not output and (tensor := self.tensor(name)) is not None:
             held = deepcopy(tensor)
@@ -193,7 +187,7 @@ class Editor:
             return self.constant(held, "reshaped")
         value = self.value(name)
         op_type, said, since, numbers = "Reshape", "shape", 5, shape
-        if axes is not None:
+        if axes:
             op_type = "Unsqueeze" if len(shape) > len(value.shape or ()) else "Squeeze"
             said, since, numbers = "axes", 13, axes
         is_input = self.opset >= since

@@ -283,9 +283,8 @@ def widened(model: Onnx) -> Onnx:
     kept = _cast_weights(copy)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:
-            name = tensor.name
-            array = reader.read(tensor, printable(name)).astype(np.float32)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+            array = reader.read(tensor, printable(tensor.name)).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
     for declared in _half_types(copy):
         declared.elem_type = TensorProto.FLOAT
     for node in every_node(copy.graph, *copy.functions):
@@ -353,8 +352,7 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
         new = run(inputs)
     except HalfulpError as error:
         return Verification(failure=error.line)
-    notes: list[str] = []
-    differences: list[str] = []  # the outputs that are farther away than before
+    notes, differences = list[str](), list[str]()  # these of the outputs that are farther away than before
     for name, right in exact.items():
         line, now = f"output {name!r}, compared with float32 everywhere", new[name]
         if isinstance(right, np.ndarray) and right.dtype.kind == "f":

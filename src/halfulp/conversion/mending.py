@@ -25,6 +25,7 @@ from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
+Asked = str | int | None
 
 _MOST_DIMS = 64
 
@@ -124,7 +125,7 @@ class Mender:
                 return row
         return None
 
-    def _axis(self, node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int | None:
+    def _axis(self, node: NodeProto, row: OpVersion, asked: Asked, edit: Editor) -> int | None:
         """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
 
         A valid slope that may be meant otherwise is noted.
@@ -142,9 +143,7 @@ class Mender:
             return None
         return axis
 
-    def _other_axis(
-        self, dims: Shape, size: int, now: int, asked: str | int | None, name: str
-    ) -> int | str | None:
+    def _other_axis(self, dims: Shape, size: int, now: int, asked: Asked, name: str) -> int | str | None:
         """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
         if dims is None:
             if isinstance(asked, int) and asked < 0:
@@ -266,7 +265,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> Non
         node.input[1] = edit.cast(node.input[1], kind)
 
 
-def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
+def _dim_of_slope(x: Value, slope: Value, asked: Asked, name: str) -> int:
     """Return the dim of X, counted from the last one, that a slope lies along if its own shape does not fit."""
     size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
     if size is None:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -583,14 +582,13 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeP
 def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     new = new.of(new.proto).check()
-    if find_spec("openvino") is not None:
-        with suppress(HalfulpError):
-            compared = compare_network(new, as_read(source), feed)
-            if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
-                # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
-                read = f"OpenVINO reads the {'broken ' * bool(changes)}model otherwise"
-                other = (f"{read}: {line}" for line in compared.differences)
-                return replace(compared, differences=(), notes=(*other, *compared.notes))
+    with suppress(HalfulpError):
+        compared = compare_network(new, as_read(source), feed)
+        if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
+            # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
+            read = f"OpenVINO reads the {'broken ' * bool(changes)}model otherwise"
+            other = (f"{read}: {line}" for line in compared.differences)
+            return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
         inputs, told = feed.made(new, run)

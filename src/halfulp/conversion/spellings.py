@@ -85,18 +85,15 @@ def of_type(*words: str) -> Check:
     return lambda match: (match.type("x") or match.type("slope")).startswith(words)
 
 
-def in_rank(match: Match) -> Answer:
-    """A row of slopes gets the rank of X: OpenVINO makes a PReLU per channel of a sum with one of rank 1."""
-    rank, slope = len(match.shape("x") or ()), match.shape("slope")
-    is_row = rank > 2 and slope is not None and len(slope) == 1 and slope != (1,)
-    return {"lead": range(rank - 1) if is_row else ()}
+def row(match: Match) -> Answer:
+    """A row of slopes gets the rank of X: OpenVINO makes a PReLU per channel of a sum with one of rank 1.
 
-
-def per_channel(match: Match) -> Answer:
-    """Before opset 7, a slope of rank 1 is one for each channel."""
+    Before opset 7, it is one for each channel.
+    """
     rank, slope = len(match.shape("x") or ()), match.shape("slope") or ()
-    is_channel = rank > 1 and len(slope) == 1 and slope != (1,)
-    return {"axis": 1, "broadcast": 1} if is_channel else {"axis": None, "broadcast": None}
+    is_row = rank > 1 and len(slope) == 1 and slope != (1,)
+    one = 1 if is_row else None
+    return {"lead": range(rank - 1) if is_row and rank > 2 else (), "axis": one, "broadcast": one}
 
 
 _PARTS = {
@@ -136,14 +133,14 @@ _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _PADDED = _SUM.format("Unsqueeze(slope, axes=lead)")
 _PER_CHANNEL = _SUM.format("slope, axis=axis, broadcast=broadcast")
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
-_IN_SUM = (in_rank, may_be_infinite)
+_IN_SUM = (row, may_be_infinite)
 _expand = partial(Rule, "PRelu(x, slope)")
 
 EXPAND_PRELU = (
     _expand("Where(Less(x, 0), Mul(slope, x), x)", (of_type("int", "float", "bfloat"),), NAN, since=9),
     _expand("x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
     _expand(_PADDED, _IN_SUM, ZERO, until=8, says=_BY_SUM),
-    _expand(_PER_CHANNEL, (per_channel, may_be_infinite), ZERO, since=1, until=6, says=_BY_SUM),
+    _expand(_PER_CHANNEL, _IN_SUM, ZERO, since=1, until=6, says=_BY_SUM),
 )
 """Rows for the types and opsets of PRelu, into operators that every runtime has."""
 
