@@ -31,10 +31,7 @@ _MOST_DIMS = 64
 
 
 class Mender:
-    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes.
-
-    With ``may_raise`` a node may need a newer opset than the model's.
-    """
+    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes."""
 
     def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
         self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
@@ -43,7 +40,7 @@ class Mender:
             if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
                 expected = "channel, last or an integer"
                 raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-        self._may_raise = may_raise
+        self._may_raise = may_raise  # whether a node may need a newer opset than the model's
         self.opset = 0  # the newest that a node needs
         self.per_channel = set[int]()  # the ranks of X where slopes can only be meant for each channel
         self.doubtful = dict[str, str]()  # why nodes that are valid may be meant otherwise
@@ -126,10 +123,7 @@ class Mender:
         return None
 
     def _axis(self, node: NodeProto, row: OpVersion, asked: Asked, edit: Editor) -> int | None:
-        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
-
-        A valid slope that may be meant otherwise is noted.
-        """
+        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has."""
         x, slope = map(edit.value, node.input)
         size, name = _size(slope), node.name or edit.label
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):

@@ -33,7 +33,7 @@ import numpy as np
 from onnx import NodeProto
 
 from halfulp.conversion.editor import Editor, inherit, to_legacy
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.walk import Rewrite, Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import plain_domain
@@ -359,9 +359,7 @@ def apply_first(rules: Iterable[Rule], node: NodeProto, edit: Editor, why: str =
     return False
 
 
-def rewrite(
-    walk: Walk, rules: Sequence[Rule], stays: Callable[[NodeProto, Editor], None] | None = None
-) -> int:
+def rewrite(walk: Walk, rules: Sequence[Rule], stays: Rewrite | None = None) -> int:
     """Apply rules to each graph of a model; return how many places were rewritten.
 
     Nodes are visited from the last to the first, so that a form is found before the smaller ones within it. The first

@@ -182,10 +182,7 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 
 
 def in_products(exponent: float, x: Any, operation: Callable[..., Any]) -> Any:
-    """Return the power of x to a multiple of 1/4: products of squares and of square roots.
-
-    ``operation`` makes a value of an operator and operands, as ``("Mul", x, x)``.
-    """
+    """Return x to a multiple of 1/4 in products of squares and square roots, which ``operation("Mul", x, x)`` makes."""
     whole, quarters = divmod(round(4 * abs(exponent)), 4)
     # The reciprocal comes first if it overflows only where the power does: a product may overflow where that is small.
     base = power = root = operation("Reciprocal", x) if exponent <= -1 else x
@@ -243,16 +240,15 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
 @cache
 def _expansion(exponent: float) -> tuple[ast.expr, list[str], list[str]]:
     """Return a power in products, their operators, and how they differ from it: at zeros and infinities."""
-    operators: list[str] = []
+    operators, x = list[str](), np.array([-0.0, -np.inf, 0.0, np.inf])
 
-    def noted(op_type: str, *operands: ast.expr) -> ast.expr:
+    def made(op_type: str, *operands: tuple[ast.expr, Array]) -> tuple[ast.expr, Array]:
         operators.append(op_type)
-        return ast.Call(ast.Name(op_type), [*operands], [])
+        terms, arrays = zip(*operands, strict=True)
+        return ast.Call(ast.Name(op_type), [*terms], []), _UFUNCS[op_type](*arrays)
 
-    power = in_products(exponent, parse("x"), noted)
-    x = np.array([-0.0, -np.inf, 0.0, np.inf])
     with np.errstate(all="ignore"):
-        results = in_products(exponent, x, lambda op_type, *operands: _UFUNCS[op_type](*operands))
+        power, results = in_products(exponent, (parse("x"), x), made)
     right = np.where(np.isinf(x) == (exponent > 0), np.inf, 0.0)
     if exponent % 2 == 1:
         right = np.copysign(right, x)
