@@ -394,7 +394,7 @@ def rewrite(
             stays(node, edit)
         return edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ends, replace)
+    walk.rewrite(lambda node: node.op_type in ends, replace)
     return len(places)
 
 
