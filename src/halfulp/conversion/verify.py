@@ -460,4 +460,4 @@ def difference(a: Any, b: Any) -> str | None:
     if not places.size:
         return None
     first, (was, now) = places[0], (each.reshape(-1)[places[0]] for each in (a, b))
-    return f"{places.size} of {a.size} elements differ, first at {first}: {was} became {now}"
+    return f"{places.size} of {a.size} elements differ, first at {first}: {was!s} became {now!s}"
