@@ -238,7 +238,7 @@ def _operator(row: OpVersion, kind: type[Operator] = Operator) -> Operator:
 
 @lru_cache(maxsize=4096)
 def _plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]) -> Plan:
-    return row.plan_of(types, dict(values))
+    return row.plan(*types, **dict(values))
 
 
 def _compute(
@@ -475,33 +475,25 @@ def _check_powers(x: Array, y: Array) -> None:
     row = TYPES[type_name(x.dtype)]
     if row.kind == "float":
         return
-    wide = np.dtype(np.int64 if row.kind == "int" else np.uint64)
     exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
     least, largest = integer_range(row.name)
-    walk = np.nditer(
-        # NumPy's iterator converts no types of ml_dtypes, all of which are small.
-        [x.astype(wide) if x.dtype.kind == "V" else x, y.astype(exact) if y.dtype.kind == "V" else y],
-        ["external_loop", "buffered", "zerosize_ok"],
-        order="C",
-        casting="same_kind",
-        op_dtypes=[wide, exact],
-        buffersize=1 << 16,
-    )
-    start = 0
-    for base, exponent in walk:
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    bases, exponents = (np.broadcast_to(a, shape).reshape(-1) for a in (x, y))
+    piece = 1 << 16  # elements, so that what is made of them stays small
+    for start in range(0, bases.size, piece):
+        base, exponent = bases[start : start + piece], exponents[start : start + piece].astype(exact)
         is_whole = (exponent >= 0) & (exponent < np.inf) & (exponent == np.floor(exponent))
         # Rounding to float64 moves no power from 2 on across these bounds: none is so near to 2^63 or 2^64.
         powers = POW(base.astype(_FLOAT64), exponent)
         is_lost = ~is_whole | (exponent > 1) & ((powers < least) | (powers >= largest + 1))
         if is_lost.any():
             first = int(is_lost.argmax())
-            place = list(map(int, np.unravel_index(start + first, walk.shape)))
+            place = list(map(int, np.unravel_index(start + first, shape)))
             at = f" at index {place}" if place else ""
             overflow = f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
             not_whole = f"the exponent {exponent[first]}{at} is negative or not an integer"
             fault = overflow if is_whole[first] else not_whole
             raise HalfulpError(f"{fault}; hu.float_power(x, y) gives a float64")
-        start += base.size
 
 
 @overload
