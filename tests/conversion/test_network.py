@@ -80,7 +80,7 @@ def test_subgraphs_functions_and_external_data(tmp_path):
 
 def altered(change: Callable[[dict[str, Any]], None]) -> Callable[[Onnx], Any]:
     """Return a reader as OpenVINO's, but for a change to the nodes, which are handed over by their names."""
-    real = network._read
+    real = network.as_read
 
     def read(model: Onnx) -> Any:
         made = real(model)
@@ -125,7 +125,7 @@ def decompose(nodes: dict[str, Any]) -> None:
     ],
 )
 def test_what_does_not_come_out_as_it_was_is_refused_by_name(change, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(network, "_read", altered(change))
+    monkeypatch.setattr(network, "as_read", altered(change))
     words = words.replace("(", r"\(").replace(")", r"\)")
     with pytest.raises(UnsupportedError, match=words):
         hu.convert(net(), tmp_path / "net.xml")
