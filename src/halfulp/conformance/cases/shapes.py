@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product, zip_longest
 from math import isqrt, prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -113,31 +113,40 @@ def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
     return [(attribute.name, value) for value in dict.fromkeys(values)]
 
 
-# --- valid shapes --------------------------------------------------------------------------------
+# --- the cases of attempts -----------------------------------------------------------------------
 
-_QUICK_ATTRIBUTES = 3  # the number of sets of attributes for a pair of shapes
+_QUICK = {"broadcast": 3, "invalid": 9}  # the number of cases of the same shapes; of a clause and a kind
+_NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
 
 
-def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield a case for each of the shapes and attributes to try that the row allows.
+def attempted(
+    group: Literal["broadcast", "invalid"], row: OpVersion, types: Types, mode: Mode
+) -> Iterator[Case]:
+    """Yield a case for each of the attempts that the row allows, or refuses. Quick mode takes few that are alike.
 
-    Quick mode takes three sets of attributes for the same shapes.
+    An invalid case is named after the clause that it breaches: ``C2-2x3,2``.
     """
-    counts: Counter[tuple[Shape, ...]] = Counter()
-    for attempt in attempts(row, types):
-        if attempt.clause is not None:
-            continue
-        counts[attempt.shapes] += 1
-        if mode == "full" or counts[attempt.shapes] <= _QUICK_ATTRIBUTES:
-            id = case_id(row, types, "broadcast", attempt.name)
-            inputs = small_inputs(row, types, attempt.shapes, Random(id))
-            yield Case(id, row.id, "broadcast", inputs, dict(attempt.attributes))
+    kinds = (attempts,) if group == "broadcast" else (_shapes, _types, _numbers, _attributes, _outputs)
+    for kind in kinds:
+        counts = Counter[object]()
+        for attempt in kind(row, types):
+            clause, name = attempt.clause, attempt.name
+            if (clause is None) != (group == "broadcast"):
+                continue
+            alike = clause or attempt.shapes
+            counts[alike] += 1
+            if mode == "quick" and counts[alike] > _QUICK[group]:
+                continue
+            if clause is not None:
+                name = f"{clause.removeprefix(row.id + '.')}-{name}"
+            id = case_id(row, types, group, name)
+            inputs, attributes = _small_inputs(row, types, attempt, Random(id)), dict(attempt.attributes)
+            yield Case(id, row.id, group, inputs, attributes, clause=clause, declared=attempt.declared)
 
 
-def small_inputs(
-    row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
-) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes."""
+def _small_inputs(row: OpVersion, types: Types, attempt: Attempt, random: Random) -> tuple[Array, ...]:
+    """Return ordinary operands, as small as all types of a row have them, in the types and shapes of an attempt."""
+    shapes = (*attempt.shapes, attempt.shapes[-1])[:2]
     count = max(1, *map(prod, shapes))
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
@@ -146,35 +155,10 @@ def small_inputs(
         most = min(isqrt(integer_range(x_name)[1]), 11)
         x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
         pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
-    return tuple(array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=False))
-
-
-# --- invalid cases -----------------------------------------------------------------------------
-
-_QUICK = 9  # the number of cases of a clause and a kind
-_NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
-
-
-def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: few of each."""
-    for kind in (_shapes, _types, _numbers, _attributes, _outputs):
-        counts: Counter[str] = Counter()
-        for attempt in kind(row, types):
-            if (clause := attempt.clause) is None:
-                continue
-            counts[clause] += 1
-            if mode == "quick" and counts[clause] > _QUICK:
-                continue
-            id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
-            # As small as a valid case has them, in the attempt's types.
-            pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
-            with np.errstate(invalid="ignore"):
-                inputs = tuple(
-                    cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name)
-                    for place, name in enumerate(attempt.types)
-                )
-            attributes = dict(attempt.attributes)
-            yield Case(id, row.id, "invalid", inputs, attributes, clause=clause, declared=attempt.declared)
+    x, y = (array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=True))
+    with np.errstate(invalid="ignore"):
+        operands = zip((x, y, y), attempt.types, strict=False)  # a third one is too many
+        return tuple(cast(operand.astype(np.float64), name) for operand, name in operands)
 
 
 def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
@@ -184,7 +168,7 @@ def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
         if attempt.clause is not None:
             refused.setdefault(attempt.clause, {}).setdefault(attempt.shapes, attempt)
     for breaches in refused.values():
-        step = -(-len(breaches) // _QUICK)
+        step = -(-len(breaches) // _QUICK["invalid"])
         for start in range(step):
             yield from list(breaches.values())[start::step]
 

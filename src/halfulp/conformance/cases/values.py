@@ -7,7 +7,7 @@ everything comes from the raw stream, by arithmetic that is exact or rounded onc
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -53,8 +53,7 @@ class Random:
 
     def mixed(self, *arrays: Array) -> Array:
         """Return an array with each element from one of some arrays of one length."""
-        which = self.integers(0, len(arrays), len(arrays[0]))
-        return np.asarray(np.stack(arrays)[which, np.arange(len(which))])
+        return np.asarray(np.choose(self.integers(0, len(arrays), len(arrays[0])), arrays))
 
     def bits(self, name: str, count: int) -> Array:
         """Return values of a type with random bits, NaNs and infinities among them."""
@@ -76,13 +75,11 @@ class Random:
 
 def cast(values: Array, name: str) -> Array:
     """Return float64 numbers converted to a type: rounded to nearest, clipped to the range of an integer type."""
-    row = TYPES[name]
-    if row.kind == "float":
+    if TYPES[name].kind == "float":
         with np.errstate(all="ignore"):
-            return values.astype(row.dtype)
-    return from_integers(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(
-        values.shape
-    )
+            return values.astype(TYPES[name].dtype)
+    numbers = np.rint(np.nan_to_num(values)).ravel().tolist()
+    return from_integers(map(int, numbers), name).reshape(values.shape)
 
 
 def log2(values: Array) -> Array:
@@ -291,41 +288,35 @@ def line(row: OpVersion, array: Array) -> Array:
     return array.reshape((1,) * (least_rank(row) - 1) + (-1,))
 
 
-def elementwise(
-    row: OpVersion,
-    types: Types,
-    group: Group,
-    name: str,
-    pairs: Pairs,
-    *,
-    with_open: bool,
-    attributes: Mapping[str, Any] = {},
-) -> Iterator[Case]:
-    """Yield the cases of pairs of operands, element by element.
+def elementwise(group: Group, row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield the cases of a group of values, element by element.
 
     The elements that the document leaves open are a separate case, named ``...-open``: a runtime may refuse to compute
-    these. ``with_open`` says whether that case is wanted.
+    these. In quick mode only the grid that a report shows has it.
     """
-    for suffix, (inputs, values) in _parts(row, pairs).items():
-        id = case_id(row, types, group, name + suffix)
-        whole = Case(id, row.id, group, inputs, {**values, **attributes})
-        is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
-        for ending, chosen in (("", ~is_open), ("-open", is_open)):
-            if chosen.any() and (with_open or not ending):
-                some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
-                yield replace(whole, id=id + ending, inputs=some)
+    for name, pairs in PAIRS[group](row, types, mode):
+        with_open = mode == "full" or name == "grid"
+        for suffix, (inputs, attributes) in _parts(row, pairs).items():
+            if name == "scaled":
+                attributes["ScaleBias"] = _SCALE_BIAS
+            id = case_id(row, types, group, name + suffix)
+            whole = Case(id, row.id, group, inputs, attributes)
+            is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
+            for ending, chosen in (("", ~is_open), ("-open", is_open)):
+                if chosen.any() and (with_open or not ending):
+                    some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
+                    yield replace(whole, id=id + ending, inputs=some)
 
 
 def _parts(row: OpVersion, pairs: Pairs) -> dict[str, tuple[tuple[Array, ...], dict[str, Any]]]:
     """Return by a suffix inputs and attributes: all, or the bases of each exponent if that is an attribute."""
     if len(row.inputs) == 2:
         return {"": (tuple(line(row, array) for array in pairs), {})}
-    attribute = next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
     words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
     parts: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
     for word in np.unique(words)[::-1]:
         exponent = float(pairs.y[words == word][0])
-        parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {attribute: exponent}
+        parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {"Exponent": exponent}
     return parts
 
 
@@ -338,16 +329,13 @@ _ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
 
-def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield ordinary operands: one set, or in full mode four."""
     names = [*map(str, range(_SETS[mode]))]
     if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
         names.append("scaled")  # this attribute of DirectML changes the arithmetic
     for name in names:
-        pairs = ordinary(row, types, Random(case_id(row, types, "values", name)), _COUNT)
-        attributes = {"ScaleBias": _SCALE_BIAS} if name == "scaled" else {}
-        with_open = mode == "full"
-        yield from elementwise(row, types, "values", name, pairs, with_open=with_open, attributes=attributes)
+        yield name, ordinary(row, types, Random(case_id(row, types, "values", name)), _COUNT)
 
 
 def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
@@ -369,30 +357,26 @@ _SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
 _INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
-def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values."""
     x_name, y_name = operand_types(types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
-    grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
-    yield from elementwise(row, types, "special", "grid", grid, with_open=True)
-    full = mode == "full"
+    yield "grid", outer(chosen(x_name, _BASES), chosen(y_name, second))
     y = specials(y_name)
-    if len(types) == 1 and not full:
+    if len(types) == 1 and mode == "quick":
         y = y[:: len(y) // 8]  # each is a case of its own
-    yield from elementwise(row, types, "special", "all", outer(specials(x_name), y), with_open=full)
-    if full and len(types) == 2 and all(TYPES[name].bits <= 8 for name in types):
-        pairs = outer(every_value(x_name), every_value(y_name))
-        yield from elementwise(row, types, "special", "every-pair", pairs, with_open=True)
+    yield "all", outer(specials(x_name), y)
+    if mode == "full" and len(types) == 2 and all(TYPES[name].bits <= 8 for name in types):
+        yield "every-pair", outer(every_value(x_name), every_value(y_name))
 
 
 def chosen(name: str, values: tuple[float, ...]) -> Array:
     """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
         return integers_within([*integer_range(name), *_INTEGERS], name)
-    array = cast(np.array(values), name)
-    back = array.astype(np.float64)
-    same = (back == np.array(values)) & (np.signbit(back) == np.signbit(values))
-    return np.asarray(array[same | (np.isnan(back) & np.isnan(values))])
+    given, array = np.array(values), cast(np.array(values), name)
+    kept = array.astype(np.float64)
+    return np.asarray(array[(codes(kept) == codes(given)) | (np.isnan(kept) & np.isnan(given))])
 
 
 @cache
@@ -410,12 +394,9 @@ def specials(name: str) -> Array:
     odd = 2.0**facts.digits - 1  # the largest odd integer
     values = [1, 1 + step, 1 - step / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1, odd / 2]
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
-    with np.errstate(over="ignore"):
-        magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
+    magnitudes |= {*codes(cast(np.array(values), name)).tolist()}
     fitting = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
-    return from_codes(
-        sorted({magnitude | sign for magnitude in fitting for sign in (0, facts.sign_bit)}), name
-    )
+    return from_codes(sorted({code | sign for code in fitting for sign in (0, facts.sign_bit)}), name)
 
 
 def every_value(name: str) -> Array:
@@ -434,12 +415,10 @@ if not FOLDER.is_dir():
     FOLDER = _PACKAGE.parents[1] / "data" / "worst_cases"
 
 
-def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield the hard cases of these types, powers very near a boundary between two results, if there are any."""
-    if row.kernel != "prelu" and len(types) == 2:
-        pairs = hard_pairs(*types)
-        if len(pairs.x):
-            yield from elementwise(row, types, "hard", "0", pairs, with_open=mode == "full")
+    if row.kernel != "prelu" and len(types) == 2 and len((pairs := hard_pairs(*types)).x):
+        yield "0", pairs
 
 
 @cache
@@ -455,29 +434,30 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
 # --- edges ---------------------------------------------------------------------------------------
 
 
-def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield operands near the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(types)
     for number in range(_SETS[mode]):
-        random = Random(case_id(row, types, "edge", str(number)))
+        name = str(number)
+        random = Random(case_id(row, types, "edge", name))
         if row.kernel == "prelu":
-            pairs = prelu_edges(x_name, random)
+            yield name, prelu_edges(x_name, random)
         elif len(types) == 1:
             # The powers of these bases are near the ends of the range.
             y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
             x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
-            pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
+            yield name, Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
             x = bases(x_name, random, 500)
             ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
-            pairs = joined(
+            parts = [
                 Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
                 exact_pairs(x_name, y_name, number, 300),
                 parity(x_name, y_name),
                 Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
-            )
-        yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
+            ]
+            yield name, joined(*parts)
 
 
 def end_logs(name: str, random: Random, count: int) -> Array:
@@ -563,3 +543,8 @@ def prelu_edges(name: str, random: Random) -> Pairs:
     odd = random.integers(half // 2, max(half * 2 // 3, half // 2 + 1), 200) * 2 + 1
     ties = cast(-odd.astype(np.float64), name), cast(random.choose([0.75, 1.5, 3.0, -1.5], 200), name)
     return joined(Pairs(*least), Pairs(*most), Pairs(*ties), anything)
+
+
+PAIRS: Mapping[Group, Callable[[OpVersion, Types, Mode], Iterator[tuple[str, Pairs]]]]
+PAIRS = {"values": values, "special": special, "edge": edge, "hard": hard}
+"""The functions that yield the pairs of a group, each with a name."""
