@@ -70,19 +70,25 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     pairs = " ".join(_SHAPES.values()).split()
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
         shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
-        for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
-            attributes = {name: value for name, value in chosen if value is not None}
+        options = (_options(attribute, len(shapes[0])) for attribute in row.attributes)
+        for values in product(*map(dict.fromkeys, options)):
+            named = zip((attribute.name for attribute in row.attributes), values, strict=True)
+            attributes = {name: value for name, value in named if value is not None}
             # A tuple is spelled as a shape is.
             spelled = (f"{name}={str(v).strip('()').replace(', ', 'x')}" for name, v in attributes.items())
             yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
 
 
+def _options(attribute: Attribute, rank: int) -> tuple[Any, ...]:
+    """Return the values to try of an attribute; None leaves it out."""
+    if attribute.type == "INT" and not attribute.values:  # an axis
+        return (None, *range(rank), rank, -1, -rank)
+    special = {"INTS": (None, (0, 0)), "FLOAT": (2.0,), "DML_SCALE_BIAS": (None, (0.5, 0.25))}
+    return special.get(attribute.type, (None, *attribute.values))
+
+
 def _attempt(
-    row: OpVersion,
-    types: Types,
-    name: str,
-    shapes: tuple[Shape, ...] = (),
-    attributes: Mapping[str, Any] | None = None,
+    row: OpVersion, types: Types, name: str, shapes: Any = (), attributes: Mapping[str, Any] | None = None
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
     shapes = shapes or ((*[1] * (least_rank(row) - 2), 2, 3),) * len(types)
@@ -104,15 +110,6 @@ def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str
     return None
 
 
-def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
-    """Return the values to try of an attribute; None leaves it out."""
-    axes = (None, *range(rank), rank, -1, -rank)
-    special = {"INTS": (None, (0, 0)), "FLOAT": (2.0,), "DML_SCALE_BIAS": (None, (0.5, 0.25))}
-    is_axis = attribute.type == "INT" and not attribute.values
-    values = axes if is_axis else special.get(attribute.type, (None, *attribute.values))
-    return [(attribute.name, value) for value in dict.fromkeys(values)]
-
-
 # --- the cases of attempts -----------------------------------------------------------------------
 
 _QUICK = {"broadcast": 3, "invalid": 9}  # the number of cases of the same shapes; of a clause and a kind
@@ -126,7 +123,7 @@ def attempted(
 
     An invalid case is named after the clause that it breaches: ``C2-2x3,2``.
     """
-    kinds = (attempts,) if group == "broadcast" else (_shapes, _types, _numbers, _attributes, _outputs)
+    kinds = (attempts,) if group == "broadcast" else (_shapes, _types, _attributes, _outputs)
     for kind in kinds:
         counts = Counter[object]()
         for attempt in kind(row, types):
@@ -174,32 +171,27 @@ def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 
 def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield types that a type variable does not allow, and two that should be one; the common types first, by turns."""
+    """Yield types that a variable does not allow, two that should be one, one input fewer, one more; by turns."""
     others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
-    others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
+    others.sort(
+        key=lambda name: name.startswith(("float8", "float4", "int4", "uint4"))
+    )  # the common ones first
     variables = [port.type for port in row.inputs]
-
-    def refused(choices: list[list[int]]) -> list[Attempt]:
-        """Return the refused attempts with another type at some places."""
+    alone = [[place] for place in range(len(variables))]
+    everywhere = [[place for place, other in enumerate(variables) if other == v] for v in variables]
+    turns = []
+    for choices in (everywhere, alone):
         tried = (
             tuple(other if place in places else name for place, name in enumerate(types))
             for places in choices
             for other in others
         )
         attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
-        return [attempt for attempt in attempts if attempt.clause is not None]
-
-    everywhere = refused([[n for n, other in enumerate(variables) if other == v] for v in variables])
-    alone = refused([[number] for number in range(len(variables))])
-    turns = (attempt for both in zip_longest(everywhere, alone) for attempt in both if attempt is not None)
-    yield from {attempt.types: attempt for attempt in turns}.values()
-
-
-def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield one input fewer and one more."""
-    return (
-        _attempt(row, tried, f"{len(tried)}-inputs") for tried in (types[:-1], types + types[-1:]) if tried
-    )
+        turns.append([attempt for attempt in attempts if attempt.clause is not None])
+    by_turns = (attempt for both in zip_longest(*turns) for attempt in both if attempt is not None)
+    yield from {attempt.types: attempt for attempt in by_turns}.values()
+    for number in filter(None, (types[:-1], types + types[-1:])):
+        yield _attempt(row, number, f"{len(number)}-inputs")
 
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:

@@ -33,14 +33,24 @@ class Random:
 
     def __init__(self, text: str) -> None:
         self._raw = np.random.PCG64(zlib.crc32(text.encode()))
+        self._drawn: list[float] = []
 
-    def words(self, count: int) -> Array:
-        """Return random uint64."""
-        return np.asarray(self._raw.random_raw(count))
+    def words(self, bits: int, count: int) -> Array:
+        """Return random uint64 of some bits."""
+        return np.asarray(self._raw.random_raw(count)) >> np.uint64(64 - bits)
 
     def uniform(self, low: float, high: float, count: int) -> Array:
         """Return float64 numbers between low and high."""
-        return low + (high - low) * ((self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+        return low + (high - low) * (self.words(53, count).astype(np.float64) * 2.0**-53)
+
+    def one(self, low: float = 0, high: float = 1) -> float:
+        """Return one number between low and high; a thousand are drawn at a time."""
+        self._drawn = self._drawn or self.uniform(0, 1, 1000).tolist()
+        return low + (high - low) * self._drawn.pop()
+
+    def integer(self, low: int, high: int) -> int:
+        """Return one integer from low to high."""
+        return math.floor(self.one(low, high + 1))
 
     def integers(self, low: int, high: int, count: int) -> Array:
         """Return int64 numbers from low to high - 1."""
@@ -57,12 +67,10 @@ class Random:
 
     def bits(self, name: str, count: int) -> Array:
         """Return values of a type with random bits, NaNs and infinities among them."""
-        row = TYPES[name]
-        words = self.words(count) >> np.uint64(64 - row.bits)
-        if row.kind == "float":
+        words = self.words(TYPES[name].bits, count)
+        if TYPES[name].kind == "float":
             return from_codes(words, name)
-        least = integer_range(name)[0]
-        return from_integers((int(word) + least for word in words), name)
+        return from_integers(map(integer_range(name)[0].__add__, words.tolist()), name)
 
     def normal(self, count: int) -> Array:
         """Return numbers about 0, most of them within 1 of it (a sum of uniform ones)."""
@@ -92,8 +100,8 @@ def log2(values: Array) -> Array:
 
 def has_sign(name: str) -> bool:
     """Return whether a type has negative numbers."""
-    row = TYPES[name]
-    return row.kind == "int" or (row.kind == "float" and float_type(name).has_zero)
+    kind = TYPES[name].kind
+    return float_type(name).has_zero if kind == "float" else kind == "int"
 
 
 # --- pairs of operands ---------------------------------------------------------------------------
@@ -185,10 +193,9 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 @cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
-    cases = _float_cases if TYPES[x_name].kind == "float" else _integer_cases
-    tried = cases(x_name, _Draws(f"exact cases {x_name} {y_name} {number}"))
-    names = x_name, y_name
-    fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
+    random, names = Random(f"exact cases {x_name} {y_name} {number}"), (x_name, y_name)
+    tried = (_exact_pair(x_name, random) for _ in range(3 * count))
+    fitting = (pair for pair in tried if all(map(_representable, pair, names)))
     arrays = []
     for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
         if TYPES[name].kind == "float":
@@ -198,60 +205,43 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     return Pairs(*arrays)
 
 
-class _Draws(Random):
-    """Single numbers at random, drawn a thousand at a time."""
+def _exact_pair(name: str, random: Random) -> tuple[Fraction, Fraction]:
+    """Return x and y, which their types may lack.
 
-    _numbers: list[float] = []  # noqa: RUF012
-
-    def one(self, low: float = 0, high: float = 1) -> float:
-        self._numbers = self._numbers or self.uniform(0, 1, 1000).tolist()
-        return low + (high - low) * self._numbers.pop()
-
-    def integer(self, low: int, high: int) -> int:
-        return int(self.one(low, high + 1) // 1)
-
-
-def _float_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield cases with a normal or subnormal result, or a tie in either range."""
-    facts = float_type(name)
-    while True:
-        f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
+    The power of a float is normal, subnormal, or a tie in either range, that of an integer up to the ends of the range.
+    """
+    e = 0
+    if TYPES[name].kind != "float":
+        f, bits = random.integer(0, _MOST_ROOTS), TYPES[name].bits
+        root = int(2 ** random.one(0, bits / 2**f))
+        n = random.integer(0, 1 + bits // max(1, root.bit_length() - 1))
+    else:
+        facts, root = float_type(name), 1
+        f = random.integer(0, _MOST_ROOTS) if random.one() < 0.5 else 0
         digits = facts.digits / 2**f  # of an odd root, preferably a small one
-        root = 1
-        if (limit := 2**digits) > 3 and draws.one() >= 0.1:
-            root = min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
-        n = _exponent_for(root, facts.digits + 1, draws)
+        if (limit := 2**digits) > 3 and random.one() >= 0.1:
+            root = min(int(2 ** random.one(1, digits)) | 1, int(limit) - 1 | 1)
+        n = _exponent_for(root, facts.digits + 1, random)
         if f:
             n = max(n - 1 + n % 2, 1)
         # The result's last digit: at a tie in the subnormal range, or anywhere.
         wanted = facts.least_exponent - 1
-        if draws.one() > 0.3:
-            wanted = draws.integer(facts.least_exponent - 2, facts.greatest_exponent)
+        if random.one() > 0.3:
+            wanted = random.integer(facts.least_exponent - 2, facts.greatest_exponent)
         e = round(wanted / n) << f if n else 0
-        sign = -1 if f == 0 and draws.one() < 0.3 else 1
-        yield sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
+    sign = -1 if f == 0 and random.one() < 0.3 else 1
+    return sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
 
 
-def _exponent_for(root: int, digits: int, draws: _Draws) -> int:
+def _exponent_for(root: int, digits: int, random: Random) -> int:
     """Return an n such that root^n has at most ``digits`` digits, preferably the greatest; any n for root 1."""
     if root == 1:
-        magnitude = int(2 ** draws.one(0, 8))
-        return magnitude if draws.one() < 0.5 else -magnitude
+        magnitude = int(2 ** random.one(0, 8))
+        return magnitude if random.one() < 0.5 else -magnitude
     n = 1
     while (root ** (n + 1)).bit_length() <= digits:
         n += 1
-    return n if draws.one() < 0.5 else draws.integer(0, n)
-
-
-def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield perfect powers with fractional exponents, and powers up to the ends of the range."""
-    bits = TYPES[name].bits
-    while True:
-        f = draws.integer(0, _MOST_ROOTS)
-        root = int(2 ** draws.one(0, bits / 2**f))
-        n = draws.integer(0, 1 + bits // max(1, root.bit_length() - 1))
-        sign = -1 if f == 0 and draws.one() < 0.3 else 1
-        yield Fraction(sign * root ** (1 << f)), Fraction(n, 1 << f)
+    return n if random.one() < 0.5 else random.integer(0, n)
 
 
 def _representable(value: Fraction, name: str) -> bool:
