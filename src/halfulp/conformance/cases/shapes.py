@@ -17,19 +17,8 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
-from halfulp.conformance.cases.values import (
-    Pairs,
-    Random,
-    Types,
-    case_id,
-    cast,
-    hard_pairs,
-    has_sign,
-    least_rank,
-    line,
-    operand_types,
-    ordinary,
-)
+from halfulp.conformance.cases import values
+from halfulp.conformance.cases.values import Pairs, Random, Types, case_id, cast, line, ordinary
 from halfulp.conformance.judge import unspecified
 from halfulp.errors import SpecError
 from halfulp.specs import OpVersion, TensorType
@@ -71,8 +60,8 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
         shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
         options = (_options(attribute, len(shapes[0])) for attribute in row.attributes)
-        for values in product(*map(dict.fromkeys, options)):
-            named = zip((attribute.name for attribute in row.attributes), values, strict=True)
+        for chosen in product(*map(dict.fromkeys, options)):
+            named = zip((attribute.name for attribute in row.attributes), chosen, strict=True)
             attributes = {name: value for name, value in named if value is not None}
             # A tuple is spelled as a shape is.
             spelled = (f"{name}={str(v).strip('()').replace(', ', 'x')}" for name, v in attributes.items())
@@ -91,7 +80,7 @@ def _attempt(
     row: OpVersion, types: Types, name: str, shapes: Any = (), attributes: Mapping[str, Any] | None = None
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
-    shapes = shapes or ((*[1] * (least_rank(row) - 2), 2, 3),) * len(types)
+    shapes = shapes or ((*[1] * (values.least_rank(row) - 2), 2, 3),) * len(types)
     attributes = _required(row) if attributes is None else attributes
     return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
 
@@ -148,9 +137,9 @@ def _small_inputs(row: OpVersion, types: Types, attempt: Attempt, random: Random
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
     else:  # squares and products of any two are within the type
-        x_name, y_name = operand_types(types)
+        x_name, y_name = values.operand_types(types)
         most = min(isqrt(integer_range(x_name)[1]), 11)
-        x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
+        x = random.integers(-most if values.has_sign(x_name) else 0, most + 1, count).astype(np.float64)
         pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
     x, y = (array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=True))
     with np.errstate(invalid="ignore"):
@@ -173,9 +162,8 @@ def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield types that a variable does not allow, two that should be one, one input fewer, one more; by turns."""
     others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
-    others.sort(
-        key=lambda name: name.startswith(("float8", "float4", "int4", "uint4"))
-    )  # the common ones first
+    # The common ones first.
+    others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
     variables = [port.type for port in row.inputs]
     alone = [[place] for place in range(len(variables))]
     everywhere = [[place for place, other in enumerate(variables) if other == v] for v in variables]
@@ -197,14 +185,13 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
     fine = _required(row)
-    values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
-    wrong: list[dict[str, Any]] = []
+    by_type = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
+    known, wrong = {attribute.name for attribute in row.attributes}, list[dict[str, Any]]()
     for attribute in row.attributes:
         if attribute.required:  # then it is missing, and the attempt has no other name
             wrong.append({name: value for name, value in fine.items() if name != attribute.name})
-        wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
-    names_of_row = {attribute.name for attribute in row.attributes}
-    wrong += [{**fine, name: 1} for name in _NAMES if name not in names_of_row]
+        wrong += [{**fine, attribute.name: value} for value in by_type.get(attribute.type, ("2", 1))]
+    wrong += [{**fine, name: 1} for name in _NAMES if name not in known]
     for attributes in wrong:
         changed = ((name, value) for name, value in attributes.items() if fine.get(name) != value)
         name = ",".join(f"{name}={'text:' * isinstance(value, str)}{value}" for name, value in changed)
@@ -213,15 +200,14 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield outputs that are declared with a wrong type or shape."""
-    if any("output" in clause.enforces for clause in row.clauses):
-        fine = _attempt(row, types, "")
-        shape = fine.shapes[0]
-        right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
-        other = next(name for name in ("float64", "float32") if name != right)
-        larger = (*shape[:-1], shape[-1] + 1)
-        clause = f"{row.id}.{row.clause('output').id}"
-        for name, declared in ((other, (other, shape)), ("x".join(map(str, larger)), (right, larger))):
-            yield fine._replace(name=f"output-{name}", clause=clause, declared=TensorType(*declared))
+    fine = _attempt(row, types, "")
+    shape = fine.shapes[0]
+    right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
+    other = next(name for name in ("float64", "float32") if name != right)
+    larger = (*shape[:-1], shape[-1] + 1)
+    clause = f"{row.id}.{row.clause('output').id}"
+    for name, declared in ((other, (other, shape)), ("x".join(map(str, larger)), (right, larger))):
+        yield fine._replace(name=f"output-{name}", clause=clause, declared=TensorType(*declared))
 
 
 # --- the same elements in other surroundings: their bits should be the same -----------------------
@@ -270,7 +256,7 @@ def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
     id = case_id(row, types, "reproducibility", name)
     random = Random(id)
     pairs = ordinary(row, types, random, min(count, 4 * _COUNT))
-    if row.kernel != "prelu" and len((hard := hard_pairs(*types)).x):
+    if row.kernel != "prelu" and len((hard := values.hard_pairs(*types)).x):
         # Hard cases in every second place show the least difference in computing.
         chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
@@ -302,10 +288,10 @@ def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Ar
     return None
 
 
-def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]) -> Iterator[Case]:
+def _scalars(row: OpVersion, types: Types, base: Case, numbers: tuple[float, ...]) -> Iterator[Case]:
     """Yield a tensor with one value everywhere and, where the row allows it, that scalar, fed and constant."""
     x = base.inputs[0]
-    for value in values:
+    for value in numbers:
         number = cast(np.array([value]), types[1])
         # A floating type that lacks this value takes the nearest one.
         if not is_float(number) and number.astype(np.float64)[0] != value:
