@@ -101,10 +101,8 @@ def audit(
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = shared.samples(shared.declared_inputs(model), files) if files else None
-    with shared.working() as progress:
-        report = audit_model(
-            model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=progress
-        )
+    with shared.working() as tell:
+        report = audit_model(model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=tell)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
@@ -350,8 +348,7 @@ def _engines(report: RunReport) -> str:
     own = engines.count("halfulp")
     rest = len(engines) - own
     runtimes = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-    others = [runtimes[engine] for engine in engines if engine in runtimes]
-    other = (others or ["the onnx package's reference evaluator"])[0]
+    other = next(filter(None, map(runtimes.get, engines)), "the onnx package's reference evaluator")
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
     operators = listed(sorted({row.operator for row in report.nodes if row.engine != "halfulp"}))
     return f"{text}; {other} the other {rest}: {operators}" if rest else text

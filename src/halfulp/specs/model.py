@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from types import MappingProxyType
@@ -251,9 +251,7 @@ class OpVersion:
             raise self.error(check, message, expected=expected, got=repr(value)[:80])
         return value
 
-    def _breach(
-        self, check: str, message: str, operands: tuple[TensorType, ...], **shown: object
-    ) -> SpecError:
+    def _breach(self, check: str, message: str, operands: Iterable[TensorType], **shown: object) -> SpecError:
         named = {port.name: operand for port, operand in zip(self.inputs, operands, strict=True)}
         return self.error(check, message, **named, **shown)
 
