@@ -53,7 +53,6 @@ def in_openvino(x: Any, y: Any, threads: int) -> Runs:
     ov: Any = importlib.import_module("openvino")
     o: Any = importlib.import_module("openvino.opset13")
     from halfulp.integrations import openvino as hov
-    from halfulp.integrations.openvino import operators
 
     def run(replace: Callable[[Any], Any]) -> Callable[[], object]:
         a, b = (o.parameter(list(array.shape), np.float32) for array in (x, y))
@@ -62,7 +61,7 @@ def in_openvino(x: Any, y: Any, threads: int) -> Runs:
         request = request.create_infer_request()
         return lambda: request.infer([x, y], share_inputs=True, share_outputs=True)
 
-    with mock.patch.object(operators, "_factory", return_value=None):  # as where the library is not built
+    with mock.patch.object(hov, "_factory", return_value=None):  # as where the library is not built
         in_python = run(hov.replace)
     runs = {"own": run(lambda model: model), "halfulp in Python": in_python}
     hov.build()

@@ -310,9 +310,9 @@ def compare(
     for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
         progress(f"preparing it with {whose}'s kernels")
         try:
-            settings = engine.Settings(exact=bool(exact), threads=threads)
+            settings: dict[str, Any] = {"exact": bool(exact), "threads": threads}
             compared = _exactness(model, inputs, exact=bool(exact))
-            session, outputs, reports = engine.open_profiled(model, inputs, settings, runs=PROFILED_RUNS)
+            session, outputs, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
         except HalfulpError as error:
             results[whose] = error.message
             continue
@@ -336,7 +336,7 @@ def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[E
     held = {name: model.scope().array(name, or_default=True) for name in names}
     known = {name: array for name, array in held.items() if array is not None} | {**inputs}
     watched = rounded(model.with_outputs([name for name in names if name not in known]))
-    known |= engine.runner(watched, engine.Settings(exact=exact, optimized=False))(inputs)
+    known |= engine.runner(watched, exact=exact, optimized=False)(inputs)
 
     def right(node: Node) -> Array:
         return operators.op(node.operator)(*(known[name] for name in node.inputs), **node.attributes)

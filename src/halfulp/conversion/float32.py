@@ -166,7 +166,7 @@ def is_norm(match: Match) -> Answer:
     is_inverse = (numbers.get("negative") or -1) < 0
     names = [name for name in ("epsilon", "u", "x") if name in match]
     are_right = all((known.tensor(match[name]) is not None) == (name == "epsilon") for name in names)
-    return {} if all((is_square, is_root, is_inverse, are_right)) else None
+    return all((is_square, is_root, is_inverse, are_right))
 
 
 NORMS = tuple(

@@ -163,7 +163,7 @@ def _read(model: Onnx) -> Network:
 
 def _outputs(model: Any) -> Iterator[Any]:
     """Yield the outputs of all nodes, those in bodies included."""
-    from halfulp.integrations.openvino.operators import bodies  # it imports OpenVINO
+    from halfulp.integrations.openvino import bodies  # it imports OpenVINO
 
     for node in model.get_ordered_ops():
         if node.get_type_name() != "Result":
@@ -200,7 +200,7 @@ def _difference(node: NodeProto, known: Scope, output: Any) -> str:
 
 
 def _other_operand(source: Any, name: str, known: Scope) -> str:
-    from halfulp.integrations.openvino.operators import ROWS, array_of  # it imports OpenVINO
+    from halfulp.integrations.openvino import ROWS, array_of  # it imports OpenVINO
 
     spelled = source.get_element_type().get_type_name()
     kind = ROWS[spelled].name if spelled in ROWS else spelled

@@ -53,9 +53,9 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
     if find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
-        plain = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            return "onnxruntime", [engine.runner(rounded(m), plain) for m in models if isinstance(m, Onnx)]
+            given = [rounded(model) for model in models if isinstance(model, Onnx)]
+            return "onnxruntime", [engine.runner(model, optimized=False) for model in given]
     if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
         from halfulp.integrations.openvino.engine import Runner
 

@@ -109,7 +109,7 @@ class Walk(Onnx):
                 rewrite(node, edit)
             except NoExactForm as error:
                 edit.nodes[made:], edit.changes[noted:] = [node], []
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
             except (HalfulpError, MemoryError):
                 with within(self.file, name):
                     raise
