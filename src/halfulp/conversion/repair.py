@@ -21,7 +21,7 @@ from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
-from halfulp.conversion.walk import Walk, check_clauses, separate
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
 from halfulp.errors import (
     REPAIR,
     Finding,
@@ -280,7 +280,7 @@ def _repaired(
         found = passes.by_nodes(new)
     is_as_read = not (passes.correct_declarations(new, found, before, shapes=False) or corrected)
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
-    unreached = walk.told()
+    unreached = drop_unreached(walk)
     returned = {declared(info, file).type for info in source.proto.graph.output}
     mended = passes.run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
@@ -315,12 +315,12 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
     _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
-    walk.rewrite_all(is_ours, mender.mend)
+    walk.rewrite(is_ours, mender.mend)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        walk.rewrite_all(is_ours, mender.mend)
+        walk.rewrite(is_ours, mender.mend)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -341,7 +341,7 @@ def _mend_layers(walk: Walk) -> None:
             node = remade(node, drop={"spatial"})
         edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
+    walk.rewrite(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -412,7 +412,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    walk.rewrite_all(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
+    walk.rewrite(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[dict[int, str], bool]]:
@@ -596,8 +596,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
                 return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
-        inputs, told = feed.made(new, run)
-        outputs = run(inputs)
+        _, outputs, told = feed.first(new, run)
     except HalfulpError as error:
         return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))

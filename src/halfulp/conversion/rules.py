@@ -385,7 +385,7 @@ def rewrite(
             stays(node, edit)
         return edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ends, replace)
+    walk.rewrite(lambda node: node.op_type in ends, replace)
     return len(places)
 
 

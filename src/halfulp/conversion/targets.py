@@ -172,7 +172,7 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
 
 TARGET = (
     _into_range,
-    lambda walk, name: walk.rewrite_all(is_ours, partial(_accept, _target(name)), name),
+    lambda walk, name: walk.rewrite(is_ours, partial(_accept, _target(name)), name),
 )
 """The passes that rewrite a model for a target, whose name is the option's value."""
 
