@@ -41,6 +41,9 @@ from halfulp.types import FLOATS, tensor_type
 JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
 
+_JUDGED_IN = {"float64": JUDGED, "float32": JUDGED[1:], **{half: (half,) for half in HALVES}}
+"""The types that a node is judged in, by its own: that, if it is a short type, and shorter ones."""
+
 _PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = np.float32(65520)  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
@@ -126,12 +129,6 @@ def _pieces(*arrays: Array) -> Iterator[list[Array]]:
     """Give the elements of arrays of one size in pieces, in float64, so that memory stays bounded."""
     for start in range(0, arrays[0].size, _PIECE):
         yield [array.reshape(-1)[start : start + _PIECE].astype(np.float64) for array in arrays]
-
-
-def judged(type: str) -> tuple[str, ...]:
-    """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
-    shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
-    return shorter.get(type, (type,) if type in JUDGED else ())
 
 
 @dataclass
@@ -390,7 +387,7 @@ class _Measurement:
             if value.name not in self._fits:
                 self._fits[value.name] = not (finite(array) & _is_beyond(array)).any()
         data = self._data[use.label]
-        types = () if self._is_wide(data.type) else judged(data.type)
+        types = () if self._is_wide(data.type) else _JUDGED_IN.get(data.type, ())
         if use.label in self._of_powers:
             data.judge(use, operands, result, types)
         elif "float16" in types:

@@ -66,7 +66,6 @@ class ModelReport:
     left: Mapping[str, Left] = field(default_factory=dict)  # the nodes that it does not repair
     is_valid: bool = False  # whether the repaired model is valid
     unrepaired: str = ""  # why the model can't be repaired at all
-    refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
     converted: dict[str, Sequence[Change]] = field(default_factory=dict)  # by target: the model's changes
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
     fused: frozenset[str] = frozenset()  # the results of the nodes that fusing norms takes away
@@ -83,18 +82,27 @@ class ModelReport:
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
-        return list(_of_file(self))
+        finding, repair = partial(Finding, self.file), Remedy(command(self.file, "repair"))
+        corrected = repair if self.is_valid else Remedy("correct the model")
+        return [
+            *([] if self.error is None else [finding(None, "file", self.error)]),
+            *(finding(node, "declaration", text, corrected) for node, text in self.declared.items()),
+            *(finding(node, "range", INFINITE, repair) for node in self.infinite),
+            *chain.from_iterable(
+                _out_of_range(self, node) for node in (self.data.others if self.data else ())
+            ),
+        ]
 
     @cached_property
-    def of_nodes(self) -> list[tuple[Finding, ...]]:
+    def of_nodes(self) -> list[list[Finding]]:
         """The findings of each node, and the targets in which it is off by a few ulps at most."""
-        return [tuple(_of_node(self, node)) for node in self.nodes]
+        return [list(_of_node(self, node)) for node in self.nodes]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
-        listed = chain(self.of_file, *self.of_nodes)
-        return tuple(finding for finding in listed if finding.kind != "within")
+        every = chain(self.of_file, *self.of_nodes)
+        return tuple(finding for finding in every if finding.kind != "within")
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -104,20 +112,6 @@ class ModelReport:
 
 
 # --- the findings, in the order of reports -----------------------------------------------------------
-
-
-def _of_file(model: ModelReport) -> Iterator[Finding]:
-    """Give the findings about a file and about nodes that are not powers."""
-    if model.error is not None:
-        yield Finding(model.file, None, "file", model.error)
-    repair = Remedy(command(model.file, "repair"))
-    for node, text in model.declared.items():
-        remedy = repair if model.is_valid else Remedy("correct the model")
-        yield Finding(model.file, node, "declaration", text, remedy)
-    for node in model.infinite:
-        yield Finding(model.file, node, "range", INFINITE, repair)
-    for other in model.data.others if model.data else ():
-        yield from _out_of_range(model, other)
 
 
 def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
@@ -196,7 +190,7 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
 
 def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the remedy for a finding about a node in a target: a conversion, or other kernels."""
-    if said.is_mended and said.target not in model.refused:  # the whole model can be converted
+    if said.is_mended and said.target in model.converted:  # the whole model can be
         return _conversion(model, node, said)
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)

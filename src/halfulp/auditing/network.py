@@ -1,7 +1,7 @@
 """A network whose tensors can be read while it runs."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -16,7 +16,7 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
-from halfulp.models.run.api import run_with_report
+from halfulp.models.run.api import Watch, run_with_report
 from halfulp.models.run.inputs import by_name, fit
 from halfulp.types import FLOATS
 
@@ -57,14 +57,17 @@ class Network:
     def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
         """Pass the operands and the result of each evaluation of these nodes; return whether all were seen."""
         inner = {use.label: use for use in uses if use.where}
+
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            if node.label in inner:
+                take(inner[node.label], operands, results[0])
+
         for group in self._groups([use for use in uses if not use.where], sample):
             tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
             for use in group:
                 take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
             del tensors
-        return not inner or self._watch(
-            inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
-        )
+        return not inner or self._watch(sample, watch)
 
     def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
         """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
@@ -135,15 +138,8 @@ class Network:
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(model)[1][0]
 
-    def _watch(
-        self, labels: Container[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
-    ) -> bool:
-        """Run the network node by node, and pass each evaluation of these nodes; return whether it could."""
-
-        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
-            if node.label in labels:
-                take(node.label, operands, results)
-
+    def _watch(self, sample: Sample, watch: Watch) -> bool:
+        """Run the network node by node, and pass each evaluation; return whether it could."""
         with suppress(UnsupportedError):  # ONNX Runtime, which has the operator, shows no values of subgraphs
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
             return True
@@ -151,15 +147,14 @@ class Network:
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
-        outputs = {use.graph.label(node): node.output for node in use.graph.owner.node}
-        bad: set[str] = set()
+        labels, bad = {*use.graph.labels.values()}, set[str]()
 
-        def note(label: str, operands: list[Any], results: list[Any]) -> None:
-            for name, value in zip(outputs[label], results, strict=False):
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            for name, value in zip(node.outputs, results, strict=False) if node.label in labels else ():
                 if str(getattr(value, "dtype", "")) in FLOATS and np.any(is_spoiled(value)):
                     bad.add(name)
 
-        self._watch(outputs, sample, note)
+        self._watch(sample, watch)
         return bad
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from halfulp.auditing.data import Limits, NetworkData, NodeData, Range
 from halfulp.auditing.findings import GRAVEST, WORDS, WORST, ModelReport, Summary, few
 from halfulp.auditing.target import Asked, Conversion, Statement, of_constant
-from halfulp.auditing.uses import Breach, Operand, Use, shown
+from halfulp.auditing.uses import Breach, Operand, Use
 from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
@@ -178,7 +178,7 @@ def _plain(value: Any) -> Any:
         return list(map(_plain, value))
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON can't represent these as numbers
-    return value if isinstance(value, str | int | float | NoneType) else shown(value)
+    return value if isinstance(value, str | int | float | NoneType) else printable(str(value))
 
 
 # --- as text -------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Ite
     yield "", ""
     yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
     if node.inputs and not others:
-        attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+        attributes = [f"{name}={printable(str(value))}" for name, value in node.attributes.items()]
         operands = ", ".join([*map(str, node.inputs), *attributes])
         yield "  ", f"{node.operator} ({node.asked}): {operands} gives {node.output}"
     constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
