@@ -104,9 +104,9 @@ def audit(
     names = (targets,) if isinstance(targets, str) else targets
     by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
     data = inputs if inputs is not None else samples or None
-    measure: _Measure | None = None
-    if data is not None:
-        measure = partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
+    measure = (
+        data if data is None else partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
+    )
     if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
         name = {bytes: "<bytes>", ModelProto: "<ModelProto>"}.get(type(model)) or str(model)
         models: tuple[ModelReport, ...] = (_audited(model, name, by_format, measure),)
@@ -183,9 +183,8 @@ def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | N
         way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=report.format)
     else:
-        report.nodes, report.unread = of_openvino(
-            source if isinstance(source, bytes) else Path(str(source)), file
-        )
+        text = source if isinstance(source, bytes) else Path(str(source))
+        report.nodes, report.unread = of_openvino(text, file)
         _judge(report.nodes, report.targets, file)
     for node in report.nodes:
         node.let_go()

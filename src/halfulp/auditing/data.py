@@ -200,10 +200,6 @@ class NodeData:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
 
-    def leaves(self, type: str) -> bool:
-        """Return whether a result overflows in this type, or the norm divides by 0."""
-        return self.overflows(type) or self.divisions_by_zero > 0
-
     @property
     def has_no_region(self) -> bool:
         """Whether a result leaves float16, and no nodes are known that have to be in float32 together."""
@@ -289,14 +285,15 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
 class NetworkData:
     """The effect of the data on a network."""
 
-    nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
+    nodes: tuple[NodeData, ...]  # the Pow and PRelu nodes that ran, in the file's order
     samples: int  # how many sets of inputs it ran on
     others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
     def leaving(self, type: str) -> list[NodeData]:
-        """Return the nodes that leave a type."""
-        return [node for node in (*self.nodes.values(), *self.others) if node.leaves(type)]
+        """Return the nodes of which a result overflows in a type, or whose norm divides by 0."""
+        every = (*self.nodes, *self.others)
+        return [node for node in every if node.overflows(type) or node.divisions_by_zero]
 
     def in_float32(self, type: str) -> str:
         """Return the nodes that have to be in float32 instead of a type, as ``convert --float32`` takes them."""
@@ -304,11 +301,6 @@ class NetworkData:
         if all(node.is_in_norm for node in nodes):
             return "norms"
         return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
-
-    @property
-    def listed(self) -> list[NodeData]:
-        """The nodes, in the file's order."""
-        return list(self.nodes.values())
 
 
 def measured(
@@ -320,7 +312,7 @@ def measured(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> NetworkData:
-    """Return the effect of data on the Pow and PRelu nodes of a network: of samples, or of a number made up.
+    """Return the effect of data on a network, and note it in its nodes: of samples, or of a number made up.
 
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
@@ -423,8 +415,10 @@ class _Measurement:
                 nodes, _, leaves = spread(use, self._beyond)
                 seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
         ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
+        for use in self._powers:
+            use.data = ran.get(use.label)
         beyond = tuple(filter(self._beyond.__contains__, inputs))
-        return NetworkData(ran, samples, tuple(self._first([*ran.values()])), beyond)
+        return NetworkData((*ran.values(),), samples, tuple(self._first(ran.values())), beyond)
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
         """Give the other nodes that leave float16 first in their norm, and those with divisions by 0."""
@@ -464,10 +458,9 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
     net.each([*map(main.__getitem__, net.unsound(main, inputs))], inputs, take)
-    if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
-        return losses, False
+    is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) < _SMALL
     with suppress(HalfulpError):  # halfulp refuses more models than ONNX Runtime
-        return losses, net.each(inner, inputs, take) and len(valid) == len(uses)
+        return losses, is_small and net.each(inner, inputs, take) and len(valid) == len(uses)
     return losses, False
 
 

@@ -75,10 +75,6 @@ class ModelReport:
         """Whether a node breaks a clause, or contradicts the types around it."""
         return bool(self.declared) or any(node.breaks for node in self.nodes)
 
-    def seen(self, node: Use) -> NodeData | None:
-        """Return the effect of the inputs on a Pow or PRelu that ran."""
-        return self.data.nodes.get(node.label) if self.data else None
-
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
@@ -119,8 +115,8 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
     finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
         yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
-    if seen := model.seen(node):
-        yield from _out_of_range(model, seen, node.output.name)
+    if node.data is not None:
+        yield from _out_of_range(model, node.data, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
     for said in filter(attrgetter("is_finding"), node.targets):
@@ -195,7 +191,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
-    seen = model.seen(node)
+    seen = node.data
     if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
         return Remedy(first, "an exact result overflows too")

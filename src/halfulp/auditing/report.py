@@ -154,7 +154,7 @@ _MEMBERS: Mapping[type, str] = {
     Finding: "file node kind target clause text to_do grade",
     Limits: "overflow zero",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples nodes=listed norms=others inputs",
+    NetworkData: "samples nodes norms=others inputs",
     NodeData: "node=label operator type exponent base result types=of_types lost absorbed region",
     Operand: "name type shape constant=text",
     Range: "elements nan infinite zeros least greatest",
@@ -241,20 +241,19 @@ def _answers(model: ModelReport) -> Iterator[Part]:
 
 def _of_data(data: NetworkData, nodes: int) -> str:
     """Return how many nodes leave float16 on the given data."""
-    seen = data.nodes.values()
     parts = []
     if nodes:
-        beyond = sum(node.overflows("float16") for node in seen)
+        beyond = sum(node.overflows("float16") for node in data.nodes)
         verb = "overflows" if beyond == 1 else "overflow"
-        parts.append(f"{count_of(len(seen), 'node')} looked at, {beyond} of them {verb} in float16")
+        parts.append(f"{count_of(len(data.nodes), 'node')} looked at, {beyond} of them {verb} in float16")
     if data.others or not nodes:
         others = count_of(len(data.others), "other node" if nodes else "node")
         parts.append(f"{others} {'leaves' if len(data.others) == 1 else 'leave'} float16")
     if data.inputs:
         parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
-    if nodes > len(seen):
-        unseen = count_of(nodes - len(seen), "node")
-        parts.append(f"{unseen} not looked at: in functions, or in branches that the data do not reach")
+    if unseen := nodes - len(data.nodes):
+        why = "in functions, or in branches that the data do not reach"
+        parts.append(f"{count_of(unseen, 'node')} not looked at: {why}")
     return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 

@@ -68,14 +68,6 @@ class Operand:
         return shown if self.text is None else f"{shown} = {self.text}"
 
     @cached_property
-    def by_value(self) -> Hashable:
-        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
-        array = self.constant
-        if array is None:
-            return None
-        return array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array)
-
-    @cached_property
     def values(self) -> Array | None:
         """The distinct values of the constant, sorted: as integers, or as float64, which holds all others.
 
@@ -128,6 +120,7 @@ class Use:
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
     breaks: tuple[Breach, ...] = ()  # the clauses that it breaks
     targets: tuple[Any, ...] = ()  # the statement about it for each target
+    data: Any = None  # the effect of the inputs on it, if it ran
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
@@ -211,8 +204,9 @@ class Use:
 
     @property
     def constants(self) -> Hashable:
-        """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
+        """A key that nodes with equal constants share. A large constant is equal to itself alone."""
+        arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
+        return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
