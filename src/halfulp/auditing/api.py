@@ -33,6 +33,7 @@ from halfulp.conversion.repair import FACTORS, contradicted, of_later_opsets, of
 from halfulp.conversion.rules import found
 from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
+from halfulp.conversion.verify import Feed
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime import DOMAIN
@@ -104,9 +105,8 @@ def audit(
     names = (targets,) if isinstance(targets, str) else targets
     by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
     data = inputs if inputs is not None else samples or None
-    measure = (
-        data if data is None else partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
-    )
+    made_up = Feed(seed, dims, progress=progress)
+    measure = None if data is None else partial(measured, samples=data, feed=made_up)
     if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
         name = {bytes: "<bytes>", ModelProto: "<ModelProto>"}.get(type(model)) or str(model)
         models: tuple[ModelReport, ...] = (_audited(model, name, by_format, measure),)

@@ -115,7 +115,7 @@ def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
     finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
         yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
-    if node.data is not None:
+    if model.data is not None and node.data is not None:
         yield from _out_of_range(model, node.data, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
@@ -191,7 +191,7 @@ def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | Non
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
-    seen = node.data
+    seen = node.data if model.data is not None else None
     if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
         return Remedy(first, "an exact result overflows too")

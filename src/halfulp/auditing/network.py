@@ -11,7 +11,7 @@ from onnx import NodeProto, helper
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.float32 import as_declared
-from halfulp.conversion.verify import Run, runs
+from halfulp.conversion.verify import Feed, Run, runs
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
@@ -44,12 +44,11 @@ class Network:
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes = Counter[str]()  # bytes
 
-    def samples(self, given: Samples | int, dims: Mapping[str, int] | None, seed: int) -> Iterator[Sample]:
-        """Give the samples, each once."""
+    def samples(self, given: Samples | int, feed: Feed) -> Iterator[Sample]:
+        """Give the samples, each once: those given, or as many made up."""
         if isinstance(given, int):
-            _, (run,) = runs(self._model)
-            fitted = fit(self._model, run, seed=seed, dims=dims)
-            yield from (fitted.inputs(self._model, seed + number) for number in range(given))
+            fitted = fit(self._model, runs(self._model)[1][0], seed=feed.seed, dims=feed.dims)
+            yield from (fitted.inputs(self._model, feed.seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._model.file)

@@ -104,11 +104,16 @@ class Breach(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node, and the results for it; in a report without the network around it."""
+    """One Pow or PRelu node, and the results for it; in a report without the network around it.
+
+    Where a network runs on data, so that other nodes are looked at, it may be any node that makes floats.
+    """
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: str  # the opset or feature level that puts it in force
+    asked: (
+        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
+    )
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
