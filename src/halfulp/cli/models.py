@@ -81,7 +81,7 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
     from halfulp.auditing.api import audit as audit_model
-    from halfulp.auditing.report import WIDTH, lines
+    from halfulp.auditing.report import WIDTH, text
 
     html, json = shared.placed(place, output, html=html, json=json)
     read = [model, *map(Path, targets or [])]
@@ -111,7 +111,7 @@ def audit(
     shared.write_json(json, report.json)
     console = shared.people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    shared.say(console, *lines(report, width=width))
+    shared.say(console, text(report, width))
     grave = {None, *GRADES[GRADES.index(fail_on) :]}
     if any(finding.grade in grave for finding in report.findings):
         raise typer.Exit(1)
