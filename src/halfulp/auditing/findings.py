@@ -253,8 +253,7 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
     elif exponent is not None and x == "float16" and not has_data and math.isfinite(exponent):
-        overflow = limits(exponent, "float16").overflow
-        if overflow is not None:
+        if (overflow := limits(exponent, "float16").overflow) is not None:
             beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
             way_out = "give data with --input to see whether yours does"
             yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"
@@ -270,10 +269,8 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
     assert slope is not None  # that of a constant
     is_last = 2 < len(x) != len(slope) and x[1:2] == x[-1:] == slope[-1:] != (1,)
     if is_last and set(slope[:-1]) <= {1} and use.row.standard == "onnx":
-        yield (
-            f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
-            f" {command(file, 'repair', slopes='channel')} gives it to these"
-        )
+        along = f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too"
+        yield f"{along}; {command(file, 'repair', slopes='channel')} gives it to these"
 
 
 # --- the answer for a model and a runtime ---------------------------------------------------------

@@ -27,7 +27,6 @@ Take = Callable[[Use, list[Array], Array], None]
 Numbered = tuple[int, NodeProto]
 
 _GROUP = 1 << 28  # bytes of outputs that are in memory at once
-_NUMBER = "{}//number"
 _OPSET = 13  # for nodes of ONNX's own in a network that has none
 
 
@@ -104,17 +103,17 @@ class Network:
     ) -> dict[str, Array]:
         """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
         copy, nodes = self._model.copy(), list[NodeProto]()
-        graph = copy.proto.graph
+        graph, numbers = copy.proto.graph, {name: f"{name}//number" for name in names}
         if default_opset(copy.proto.opset_import) is None:
             copy.proto.opset_import.add(version=_OPSET)
         for node in graph.node:
             nodes.append(node)
-            for name in filter(names.__contains__, node.output):
-                nodes += behind(name, _NUMBER.format(name))
+            for name in filter(numbers.__contains__, node.output):
+                nodes += behind(name, numbers[name])
         del graph.node[:]
         graph.node.extend(nodes)
-        numbers = Network(copy, rounded=self._rounded)._tensors(map(_NUMBER.format, names), sample)
-        return {name: numbers[_NUMBER.format(name)] for name in names}
+        tensors = Network(copy, rounded=self._rounded)._tensors(numbers.values(), sample)
+        return {name: tensors[number] for name, number in numbers.items()}
 
     def _tensors(self, names: Iterable[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
