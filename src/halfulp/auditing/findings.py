@@ -253,7 +253,8 @@ def notices(use: Use, file: str, *, has_data: bool = False) -> Iterator[str]:
     if exponent in (0, 1):
         yield "x^1 is x: the node changes nothing" if exponent else "x^0 is 1, of a NaN too"
     elif exponent is not None and x == "float16" and not has_data and math.isfinite(exponent):
-        if (overflow := limits(exponent, "float16").overflow) is not None:
+        overflow = limits(exponent, "float16").overflow
+        if overflow is not None:
             beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
             way_out = "give data with --input to see whether yours does"
             yield f"x^{exponent:g} overflows in float16 for {beyond}; {way_out}"

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 _WIDEST = 110  # longer lines are harder to read
 _MOST_ROWS = 60
 _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's range
-_DATA, _MEASURE = (partial(Option, rich_help_panel=panel) for panel in ("Data", "Measurement"))
+_RUNTIMES, _DATA, _CHANGES, _VERIFICATION, _ENGINE, _MEASUREMENT = (
+    partial(Option, rich_help_panel=panel)
+    for panel in ("Runtimes", "Data", "Changes", "Verification", "Engine", "Measurement")
+)
 _In = Annotated[Path, Argument(metavar="IN", help="An ONNX file.")]
 
 
@@ -46,10 +49,9 @@ def audit(
     place: Place = None,
     targets: Annotated[
         Names,
-        Option(
+        _RUNTIMES(
             "--target",
             "-t",
-            rich_help_panel="Runtimes",
             metavar="NAME[==VERSION]|FILE.json",
             help="A runtime that will run the model, such as onnxruntime or openvino, or a document of halfulp check"
             " --json about one; repeat for more. By default all installed runtimes that load the file.",
@@ -99,10 +101,8 @@ def audit(
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = shared.samples(shared.declared_inputs(model), files) if files else None
-    with shared.working() as progress:
-        report = audit_model(
-            model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=progress
-        )
+    with shared.working() as tell:
+        report = audit_model(model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=tell)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
@@ -161,8 +161,7 @@ def repair(
     place: Place = None,
     slopes: Annotated[
         Names,
-        Option(
-            rich_help_panel="Changes",
+        _CHANGES(
             metavar="[NODE=]DIM",
             help="The dim of X that a slope goes along where that is open: channel, last or a number;"
             " repeat for single nodes.",
@@ -170,9 +169,8 @@ def repair(
     ] = None,
     verify: Annotated[
         bool,
-        Option(
+        _VERIFICATION(
             "--verify",
-            rich_help_panel="Verification",
             help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
@@ -268,8 +266,7 @@ def run(
     force: Force = False,
     engine: Annotated[
         Literal["auto", "onnxruntime", "halfulp"],
-        Option(
-            rich_help_panel="Engine",
+        _ENGINE(
             help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
             " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it.",
         ),
@@ -350,8 +347,7 @@ def _engines(report: RunReport) -> str:
     own = engines.count("halfulp")
     rest = len(engines) - own
     runtimes = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-    others = [runtimes[engine] for engine in engines if engine in runtimes]
-    other = (others or ["the onnx package's reference evaluator"])[0]
+    other = next(filter(None, map(runtimes.get, engines)), "the onnx package's reference evaluator")
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
     operators = listed(sorted({row.operator for row in report.nodes if row.engine != "halfulp"}))
     return f"{text}; {other} the other {rest}: {operators}" if rest else text
@@ -396,13 +392,13 @@ def bench(
     ] = None,
     threads: Annotated[
         int | None,
-        _MEASURE(
+        _MEASUREMENT(
             min=1, max=256, metavar="N", help="For every library; all that this process may use if not given."
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        _MEASURE(
+        _MEASUREMENT(
             min=0,
             max=600,
             metavar="S",
