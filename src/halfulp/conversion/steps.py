@@ -300,11 +300,12 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(10, 9, "Slice")
 def _in_attributes(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Numbers become attributes, but for the steps of a Slice."""
-    names = ("pads", "value") if node.op_type == "Pad" else ("starts", "ends", "axes", "steps")
+    is_pad = node.op_type == "Pad"
+    names = ("pads", "value") if is_pad else ("starts", "ends", "axes", "steps")
     constants = _constants(node, edit, *names, numbers={"value"})
     if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
-    return remade(node, node.input[:1], **constants)
+    return remade(node, node.input[:1], **({"value": 0.0} if is_pad else {}) | constants)
 
 
 @step(10, 11, "Resize")
