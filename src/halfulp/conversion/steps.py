@@ -300,12 +300,13 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(10, 9, "Slice")
 def _in_attributes(node: NodeProto, edit: Editor) -> NodeProto | None:
     """Numbers become attributes, but for the steps of a Slice."""
-    is_pad = node.op_type == "Pad"
-    names = ("pads", "value") if is_pad else ("starts", "ends", "axes", "steps")
+    names = {"Pad": ("pads", "value"), "Slice": ("starts", "ends", "axes", "steps")}[node.op_type]
     constants = _constants(node, edit, *names, numbers={"value"})
     if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
-    return remade(node, node.input[:1], **({"value": 0.0} if is_pad else {}) | constants)
+    if node.op_type == "Pad":
+        constants.setdefault("value", 0.0)
+    return remade(node, node.input[:1], **constants)
 
 
 @step(10, 11, "Resize")
