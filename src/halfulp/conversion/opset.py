@@ -496,7 +496,7 @@ def _fold(model: ModelProto) -> None:
     graph = model.graph
     if any(map(subgraphs, graph.node)):
         return
-    known = Scope(graph, _types_of(model), TensorReader("", None))
+    known = Scope(graph, _types_of(model), TensorReader())
     read = {info.name for info in graph.output}
     made = {name for node in graph.node for name in node.output}
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:

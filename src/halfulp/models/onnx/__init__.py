@@ -19,7 +19,7 @@ import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 
-from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
@@ -48,7 +48,7 @@ class Onnx(Model):
         ask: Ask = "foreign",
     ) -> None:
         self.proto, self.file, self.folder = proto, file, folder
-        self._ask, self._reader = ask, TensorReader(file, folder)
+        self._ask, self._reader = ask, TensorReader(folder)
         self._scopes: dict[str, Scope] = {}  # by path
 
     @cached_property
@@ -84,7 +84,8 @@ class Onnx(Model):
         return None
 
     def _built(self, keep_unknown: bool = True, check_ours: bool = True) -> Graph:
-        return Builder(self.proto, self.file, self._reader, keep_unknown, check_ours).graph()
+        with within(self.file):
+            return Builder(self.proto, self.file, self._reader, keep_unknown, check_ours).graph()
 
     def of(self, proto: ModelProto) -> Onnx:
         """Return another message as a model of this file and folder."""
