@@ -9,9 +9,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
-from operator import or_
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +23,7 @@ from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, FunctionTypes, Scope, Types, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions, infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
 
 _SORTED = (
@@ -115,8 +114,7 @@ class Onnx(Model):
     def types(self) -> dict[str, Types]:
         """The types of the values of each graph by the graph's path, also in functions that are called."""
         types = infer_types(self.proto, self.file, ask=self._ask)
-        inside = FunctionTypes(self.proto, types, self.file, self._ask)
-        return reduce(or_, map(inside.of, walk.reached(self.proto)), types)
+        return infer_functions(self.proto, types, self.file, self._ask)[0]
 
     def scopes(self, only: walk.Owner | None = None) -> Iterator[Scope]:
         """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""
