@@ -474,7 +474,8 @@ def infer_functions(
             for name, graph in walk.subgraphs(node):
                 note_calls(walk.inner_path(path, node, name), graph, known)
 
-    for owner in (model.graph, *functions.values()) if functions else ():
+    owners: list[walk.Owner] = [model.graph, *functions.values()] if functions else []
+    for owner in owners:
         note_calls(walk.root(owner) if isinstance(owner, FunctionProto) else "", owner, ChainMap())
     called = {key: {*map(walk.identity, walk.every_node(each))} for key, each in functions.items()}
     kinds: dict[walk.Identity, list[Kind]] = {}

@@ -55,22 +55,22 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
     if not isinstance(inputs, Mapping):
         message = "its inputs are fed as a dict of arrays by name"
         raise ModelError(message, file=file, got=type(inputs).__name__)
-    meanings = {value.name: [value.name] for value in declared}
-    # A name takes precedence over an alias.
-    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in meanings]:
-        meanings.setdefault(alias, []).append(name)
+    names = [value.name for value in declared]
+    meanings = {name: [name] for name in names}
+    for value in declared:
+        for alias in {*value.aliases}.difference(names):  # a name takes precedence over an alias
+            meanings.setdefault(alias, []).append(value.name)
     values: dict[str, Any] = {}
-    for given, value in inputs.items():
+    for given, array in inputs.items():
         name, *others = meanings.get(given, [""])
         if not name:
-            suggestion = did_you_mean(str(given), [value.name for value in declared])
-            raise ModelError(f"has no input {given!r}; {suggestion}", file=file)
+            raise ModelError(f"has no input {given!r}; {did_you_mean(str(given), names)}", file=file)
         if others:
             expected = ", ".join(meanings[given])
             raise ModelError(f"has several inputs called {given!r}", file=file, expected=expected)
         if name in values:
             raise ModelError(f"input {name!r} is given twice", file=file)
-        values[name] = value
+        values[name] = array
     return values
 
 
