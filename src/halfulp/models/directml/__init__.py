@@ -110,7 +110,9 @@ class DML_BUFFER_TENSOR_DESC:
 
     def __post_init__(self) -> None:
         sizes = tuple(_uint(size, "C3", "a size") for size in self.Sizes)
-        strides = self.Strides and tuple(_uint(stride, "C4", "a stride") for stride in self.Strides)
+        strides = self.Strides
+        if strides is not None:
+            strides = tuple(_uint(stride, "C4", "a stride") for stride in strides)
         count = _uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes)
         alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
         total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)

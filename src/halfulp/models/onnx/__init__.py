@@ -12,6 +12,7 @@ from copy import deepcopy
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
@@ -19,12 +20,12 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 
 from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable, within
-from halfulp.models.files import Source, format_of, read_source
+from halfulp.models.files import Source, format_of, inside, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions, infer_types
-from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
+from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, external_data, light_copy, link
 
 _SORTED = (
     "its nodes were not in order and have been sorted; a node without a name has its number in the new order"
@@ -104,9 +105,13 @@ class Onnx(Model):
 
     @contextmanager
     def mapped(self) -> Iterator[Onnx]:
-        """Yield the model with its weights in a file that all sessions map."""
-        with mapped(self.proto, self.file, self.folder) as (proto, folder):
-            light = Onnx(proto, self.file, folder)
+        """Yield the model with its weights in a file that all sessions map, in a folder with its external data."""
+        with TemporaryDirectory(prefix="halfulp-") as temporary:
+            folder = Path(temporary)
+            with within(self.file):
+                for location in set(external_data(self.proto)) if self.folder is not None else ():
+                    link(inside(self.folder, location, "external data"), folder / location)
+                light = Onnx(light_copy(self.proto, folder), self.file, folder)
             del self
             yield light
 

@@ -287,8 +287,9 @@ class Builder:
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
         """Build a graph or subgraph."""
         inside = around.where and f" of {around.where}"
-        inputs = tuple(declared(info, self._file) for info in proto.input)
-        input_names = [value.name for value in inputs]
+        fields = proto.input, proto.output, proto.value_info
+        inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
+        input_names, output_names = ([value.name for value in values] for values in (inputs, outputs))
         _check_distinct(input_names, f"input{inside}")
         weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
         _check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
@@ -300,10 +301,8 @@ class Builder:
             what = f"sparse initializer {sparse.values.name!r}{inside}"
             constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
         around.names.update(dict.fromkeys((*constants, *input_names), True))
-        outputs = tuple(declared(info, self._file) for info in proto.output)
-        nodes = self._nodes(proto.node, around, [value.name for value in outputs], inside)
-        known = {info.name: declared(info, self._file) for info in proto.value_info}
-        known |= {value.name: value for value in (*inputs, *outputs)}
+        nodes = self._nodes(proto.node, around, output_names, inside)
+        known = {value.name: value for value in (*others, *inputs, *outputs)}
         for name in filter(known.__contains__, constants):
             if not known[name].fits(array := constants[name]):
                 message = f"initializer {name!r}{inside} contradicts its declaration"

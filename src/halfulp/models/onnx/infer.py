@@ -126,11 +126,7 @@ class Scope:
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
         """Add a constant."""
         self.constants[name] = tensor
-        try:
-            kind = type_of(tensor.data_type)
-        except KeyError:  # the model was not checked
-            kind = None
-        self.types[name] = Value(tensor.name, kind, tuple(tensor.dims))
+        self.types[name] = Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
 
     def value(self, name: str) -> Value:
         """Return the type and shape of a value; each is None if it is not known."""
@@ -261,11 +257,10 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     for path, graph in walk.graphs(model.graph):
         types: Types = {}
         for tensor in graph.initializer:
-            try:
-                types[tensor.name] = Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
-            except KeyError:
+            if (kind := type_of(tensor.data_type)) is None:
                 message = f"initializer {tensor.name!r} has an unknown element type"
-                raise ModelError(message, file=file, got=tensor.data_type) from None
+                raise ModelError(message, file=file, got=tensor.data_type)
+            types[tensor.name] = Value(tensor.name, kind, tuple(tensor.dims))
         for info in (*graph.value_info, *graph.output, *graph.input):
             try:
                 value = declared(info, file)

@@ -10,11 +10,11 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,18 @@ def dtype_of(onnx_enum: int) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=256)
-def type_of(onnx_enum: int) -> str:
-    """Return the name of an ONNX element type's number; raises KeyError for an unknown one."""
-    return type_name(dtype_of(onnx_enum))
+def type_of(onnx_enum: int) -> str | None:
+    """Return the name of an ONNX element type's number; None for an unknown one."""
+    with suppress(KeyError):
+        return type_name(dtype_of(onnx_enum))
+    return None
 
 
 @cache
 def enum_of(name: str) -> int:
     """Return the number of an element type in TensorProto.DataType; ``name`` may be ``string``."""
     for number in TensorProto.DataType.values():
-        if number != TensorProto.UNDEFINED and type_of(number) == name:
+        if type_of(number) == name:
             return int(number)
     raise HalfulpError(f"no element type is called {name!r}")
 
@@ -93,12 +95,9 @@ def _declared(serialized: bytes) -> tuple[str | None, Shape, str]:
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return None, None, kind.removesuffix("_type")
     tensor = getattr(type, kind)
-    element_type = None
-    if tensor.elem_type != TensorProto.UNDEFINED:
-        try:
-            element_type = type_of(tensor.elem_type)
-        except KeyError:
-            raise HalfulpError("an unknown element type", got=tensor.elem_type) from None
+    element_type = type_of(tensor.elem_type)
+    if element_type is None and tensor.elem_type != TensorProto.UNDEFINED:
+        raise HalfulpError("an unknown element type", got=tensor.elem_type)
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
     return element_type, shape, kind.removesuffix("_type")
 
@@ -224,7 +223,7 @@ class TensorReader:
     def _external(self, tensor: TensorProto, needed: int, what: str, described: str) -> Array:
         """Return the bytes of external data, which are mapped."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
+        if any(isinstance(text, bytes) for text in chain(entries, entries.values())):
             raise HalfulpError(f"{what} has external data, and its location is not UTF-8")
         path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
         size = path.stat().st_size
@@ -252,22 +251,29 @@ _LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
 _ALIGNED = 64
 
 
-@contextmanager
-def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
-    """Yield a copy of a model without its weights, and a folder with them and with its external data."""
-    with TemporaryDirectory(prefix="halfulp-") as temporary:
-        place, light = Path(temporary), ModelProto()
-        with within(file):
-            for location in set(external_data(proto)) if folder is not None else ():
-                link(inside(folder, location, "external data"), place / location)
-            if _is_mapped():
-                copy_fields(proto, light, without={"graph"})
-                copy_fields(proto.graph, light.graph, without={"initializer"})
-                _write_weights(proto, light, place)
-            else:
-                light.CopyFrom(proto)
-        del proto
-        yield light, place
+def light_copy(proto: ModelProto, folder: Path) -> ModelProto:
+    """Return a copy of a model without its large weights, which go to a new file in a folder."""
+    light = ModelProto()
+    if not _is_mapped():
+        light.CopyFrom(proto)
+        return light
+    copy_fields(proto, light, without={"graph"})
+    copy_fields(proto.graph, light.graph, without={"initializer"})
+    with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
+        location = Path(file.name).name
+        for tensor in proto.graph.initializer:
+            new = light.graph.initializer.add()
+            data = tensor.raw_data  # a copy
+            if len(data) < _LEAST:
+                new.CopyFrom(tensor)
+                continue
+            copy_fields(tensor, new, without={"raw_data"})
+            file.write(bytes(-file.tell() % _ALIGNED))
+            for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
+                new.external_data.add(key=key, value=str(value))
+            file.write(data)
+            new.data_location = TensorProto.EXTERNAL
+    return light
 
 
 def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool]) -> ModelProto:
@@ -326,21 +332,3 @@ def _is_mapped() -> bool:
     """Return whether every runtime finds weights beside a model. ONNX Runtime finds them since 1.21."""
     version = version_of("onnxruntime")
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
-
-
-def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None:
-    """Write the data of large initializers to a new file, and copy the small ones."""
-    with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
-        location = Path(file.name).name
-        for tensor in source.graph.initializer:
-            new = target.graph.initializer.add()
-            data = tensor.raw_data  # a copy
-            if len(data) < _LEAST:
-                new.CopyFrom(tensor)
-                continue
-            copy_fields(tensor, new, without={"raw_data"})
-            file.write(bytes(-file.tell() % _ALIGNED))
-            for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
-                new.external_data.add(key=key, value=str(value))
-            file.write(data)
-            new.data_location = TensorProto.EXTERNAL
