@@ -33,7 +33,7 @@ from halfulp.conversion.repair import FACTORS, contradicted, of_later_opsets, of
 from halfulp.conversion.rules import found
 from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime import DOMAIN
 from halfulp.models import onnx
@@ -238,8 +238,9 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
             model = new if report.is_valid else model  # that the conversions are tried on
     for target in sorted({said.target for said in statements if said.is_mended}):
         try:
-            walk = Walk(model.copy(), check=True, types=model.types)
-            report.converted[target] = run_passes(walk, *((each, target) for each in TARGET))
+            walk = Walk(model.copy(), types=model.types)
+            changes = drop_unreached(walk) + check_clauses(walk)
+            report.converted[target] = changes + run_passes(walk, *((each, target) for each in TARGET))
         except HalfulpError as error:
             report.refused[target] = error.message
 

@@ -181,7 +181,7 @@ class NodeData:
         self.result.add(result)
         compute: Callable[..., Any] = prelu if use.is_prelu else pow
         # The node's version says how its operands broadcast. It need not take the types that a network is converted to.
-        y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), use.attributes).y_shape)
+        y = y.reshape(op(use.operator).plan(tensor_type(x), tensor_type(y), **use.attributes).y_shape)
         for type in types:
             dtype = dtype_named(type)
             with np.errstate(all="ignore"):

@@ -131,7 +131,7 @@ class Network:
         try:
             from halfulp.integrations.onnxruntime import engine
 
-            return engine.runner(model, engine.Settings(exact=self._rounded, optimized=False))
+            return engine.runner(model, exact=self._rounded, optimized=False)
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(model)[1][0]
 

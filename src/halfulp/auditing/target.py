@@ -16,7 +16,7 @@ from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.editor import Change
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.targets import TARGET, known_targets
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
@@ -128,8 +128,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        walk = Walk(Onnx(_alone(use), "model"), check=True)
-        changes = run_passes(walk, *((each, target) for each in TARGET))
+        walk = Walk(Onnx(_alone(use), "model"))
+        changes = check_clauses(walk) + run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from halfulp.conversion.editor import view_of
+from halfulp.conversion.editor import Editor
 from halfulp.conversion.spellings import is_never_negative
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
@@ -308,7 +308,7 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
 
 def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
     """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
-    view, mistaken = view_of(scope), defaultdict[str, dict[str, str]](dict)
+    view, mistaken = Editor(scope), defaultdict[str, dict[str, str]](dict)
     for power, runtime, reason in fused(scope):
         if reason:
             mistaken[power.output[0]][runtime] = reason

@@ -60,9 +60,7 @@ class Summary(NamedTuple):
 
 
 def summary(times: Sequence[float]) -> Summary:
-    if len(times) == 1:
-        return Summary(times[0], times[0], times[0], times[0])
-    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    low, median, high = np.quantile(times, (0.25, 0.5, 0.75)).tolist()
     return Summary(median, low, high, min(times))
 
 
@@ -72,7 +70,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def in_turns(
-    samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
+    samples: Mapping[str, Callable[[], float]], seconds: float, least: int = 3, most: int = 1000
 ) -> dict[str, list[float]]:
     """Call functions that take samples in turns, each in another order, for some seconds or turns."""
     names = list(samples)
@@ -92,19 +90,11 @@ def in_turns(
     return taken
 
 
-class InterleavedRuns:
-    """Calls that take turns. Each is called at once, to warm it up and to estimate its time."""
+def sampler(call: Call) -> Callable[[], float]:
+    """Return a function that times a call, repeated if it is short, and after another call if that warms caches.
 
-    def __init__(self, calls: Mapping[str, Call]) -> None:
-        self._samples = {name: _sampler(call) for name, call in calls.items()}
-
-    def take(self, seconds: float, least: int = 3, most: int = 1000) -> dict[str, list[float]]:
-        """Return the seconds of each call in each turn."""
-        return in_turns(self._samples, seconds, least, most)
-
-
-def _sampler(call: Call) -> Callable[[], float]:
-    """Return a function that times a call, repeated if it is short, and after another call if that warms caches."""
+    The call is made at once, to warm it up and to estimate its time.
+    """
     call()
     length = _timed(call, 1)
     if length < 10 * _LONG:  # unless an interruption made it longer
@@ -207,8 +197,8 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
     right = np.array(calls["halfulp"]())
     exact = {name: f"; {exactness(np.asarray(call()), right)}" for name, call in calls.items()}
     exact["halfulp"] = ""
-    samples = InterleavedRuns(calls).take(seconds).items()
-    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in samples}
+    taken = in_turns({name: sampler(call) for name, call in calls.items()}, seconds).items()
+    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in taken}
 
 
 # --- a network -----------------------------------------------------------------------------------
@@ -316,13 +306,13 @@ def compare(
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     results: dict[str, Contender | str] = {}
-    calls: dict[str, Call] = {}
+    samples: dict[str, Callable[[], float]] = {}
     for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
         progress(f"preparing it with {whose}'s kernels")
         try:
-            settings = engine.Settings(exact=bool(exact), threads=threads)
+            settings: dict[str, Any] = {"exact": bool(exact), "threads": threads}
             compared = _exactness(model, inputs, exact=bool(exact))
-            session, outputs, reports = engine.open_profiled(model, inputs, settings, runs=PROFILED_RUNS)
+            session, outputs, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
         except HalfulpError as error:
             results[whose] = error.message
             continue
@@ -330,9 +320,9 @@ def compare(
         names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
         tensors = {name: each for name, each in outputs.items() if str(getattr(each, "dtype", "")) in TYPES}
         results[whose] = Contender(node_times(reports, names, exact=bool(exact)), compared, tensors)
-        calls[whose] = partial(engine.run_in, session, model, inputs)
+        samples[whose] = sampler(partial(engine.run_in, session, model, inputs))
     progress("measuring")
-    for whose, times in InterleavedRuns(calls).take(seconds).items() if calls else ():
+    for whose, times in in_turns(samples, seconds).items() if samples else ():
         contender = results[whose]
         assert isinstance(contender, Contender)
         contender.times.extend(times)
@@ -346,7 +336,7 @@ def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[E
     held = {name: model.scope().array(name, or_default=True) for name in names}
     known = {name: array for name, array in held.items() if array is not None} | {**inputs}
     watched = rounded(model.with_outputs([name for name in names if name not in known]))
-    known |= engine.runner(watched, engine.Settings(exact=exact, optimized=False))(inputs)
+    known |= engine.runner(watched, exact=exact, optimized=False)(inputs)
 
     def right(node: Node) -> Array:
         return operators.op(node.operator)(*(known[name] for name in node.inputs), **node.attributes)

@@ -186,12 +186,7 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
     """Return a key that sorts operator versions and types as halfulp's own tables do."""
-    return ids().index(operator), [type_order(name) for name in types]
-
-
-def type_order(name: str) -> int:
-    """Return a key that sorts types as the table of types does."""
-    return list(TYPES).index(name)
+    return ids().index(operator), list(map([*TYPES].index, types))
 
 
 def machine() -> str:

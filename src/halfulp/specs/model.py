@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from types import MappingProxyType
@@ -123,12 +123,10 @@ class OpVersion:
     examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
-        parts = re.split("[.-]", self.id)
-        for name, value in zip(("standard", "name", "version"), parts, strict=True):
-            object.__setattr__(self, name, value)
-        prefix = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(self.standard, "")
-        object.__setattr__(self, "since_version", prefix + self.version)
-        object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
+        standard, name, version = re.split("[.-]", self.id)
+        since = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(standard, "") + version
+        vars(self).update(standard=standard, name=name, version=version, since_version=since)
+        vars(self).update(type_variables=MappingProxyType(dict(self.type_variables)))
 
     @property
     def format(self) -> str:
@@ -165,14 +163,8 @@ class OpVersion:
                 raise self._breach(mismatch.check, message, operands, **given) from None
         return TensorType(bound[self.outputs[0].type], shape)
 
-    def plan(
-        self, x: TensorType, y: TensorType | None = None, attributes: Mapping[str, Any] | None = None
-    ) -> Plan:
+    def plan(self, /, *operands: TensorType, **attributes: Any) -> Plan:
         """Return the plan of a call with these operands, whose dims are all known; raises SpecError."""
-        return self.plan_of((x,) if y is None else (x, y), attributes or {})
-
-    def plan_of(self, operands: tuple[TensorType, ...], attributes: Mapping[str, Any]) -> Plan:
-        """Return the plan of a call with any number of operands, as ``plan`` does."""
         output = self.infer(*operands, **attributes)
         for operand in operands:
             if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
@@ -259,9 +251,7 @@ class OpVersion:
             raise self.error(check, message, expected=expected, got=repr(value)[:80])
         return value
 
-    def _breach(
-        self, check: str, message: str, operands: tuple[TensorType, ...], **shown: object
-    ) -> SpecError:
+    def _breach(self, check: str, message: str, operands: Iterable[TensorType], **shown: object) -> SpecError:
         named = {port.name: operand for port, operand in zip(self.inputs, operands, strict=True)}
         return self.error(check, message, **named, **shown)
 

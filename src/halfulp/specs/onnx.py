@@ -71,9 +71,8 @@ def _shape_example(name: str, shape: tuple[int, ...], axis: int | None = None) -
 
 
 def _later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
-    return later(
-        before, version, text, source=_URL.format(before.name, before.name.lower(), version), **changes
-    )
+    source = _URL.format(before.name, before.name.lower(), version)
+    return later(before, version, text, source=source, **changes)
 
 
 _POW_1 = OpVersion(
