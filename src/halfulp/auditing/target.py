@@ -82,7 +82,7 @@ def default() -> dict[str, tuple[Asked, ...]]:
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
     return {
-        kind: tuple(targets[each] for each in names if each in targets) for kind, names in LOADERS.items()
+        kind: tuple(targets[name] for name in names if name in targets) for kind, names in LOADERS.items()
     }
 
 

@@ -17,9 +17,7 @@ __all__ = ["case", "cases"]
 
 _OF_VALUES = (values.values, values.special, values.edge, values.hard)
 _OF_SHAPES = (shapes.broadcast, shapes.invalid, shapes.reproducibility)
-GENERATORS = {
-    function.__name__: function for function in (*_OF_VALUES, *_OF_SHAPES)
-}  # by the names of GROUPS
+GENERATORS = {each.__name__: each for each in (*_OF_VALUES, *_OF_SHAPES)}  # by the names of GROUPS
 # The types of operands which all have one type of 16 bits or more.
 _WIDE = {(row.name,) * count for row in TYPES.values() if row.bits >= 16 for count in (1, 2)}
 

@@ -130,15 +130,13 @@ def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         counts[attempt.shapes] += 1
         if mode == "full" or counts[attempt.shapes] <= _QUICK_ATTRIBUTES:
             id = case_id(row, types, "broadcast", attempt.name)
-            inputs = small_inputs(row, types, attempt.shapes, Random(id))
+            inputs = small_inputs(row, types, attempt.shapes, id)
             yield Case(id, row.id, "broadcast", inputs, dict(attempt.attributes))
 
 
-def small_inputs(
-    row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
-) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes."""
-    count = max(1, *map(prod, shapes))
+def small_inputs(row: OpVersion, types: Types, shapes: tuple[Shape, ...], id: str) -> tuple[Array, ...]:
+    """Return ordinary operands of some shapes, drawn for a case of this id."""
+    random, count = Random(id), max(1, *map(prod, shapes))
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
     else:  # squares and products of any two are within the type
@@ -167,7 +165,7 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
                 continue
             id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
             # As small as a valid case has them, in the attempt's types.
-            pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
+            pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], id)
             with np.errstate(invalid="ignore"):
                 inputs = tuple(
                     cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name)
@@ -213,9 +211,8 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield one input fewer and one more."""
-    return (
-        _attempt(row, tried, f"{len(tried)}-inputs") for tried in (types[:-1], types + types[-1:]) if tried
-    )
+    fewer_or_more = filter(None, (types[:-1], types + types[-1:]))
+    return (_attempt(row, tried, f"{len(tried)}-inputs") for tried in fewer_or_more)
 
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:

@@ -80,9 +80,8 @@ def cast(values: Array, name: str) -> Array:
     if row.kind == "float":
         with np.errstate(all="ignore"):
             return values.astype(row.dtype)
-    return from_integers(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(
-        values.shape
-    )
+    whole = np.rint(np.nan_to_num(values)).ravel().tolist()
+    return from_integers(map(int, whole), name).reshape(values.shape)
 
 
 def log2(values: Array) -> Array:
@@ -413,9 +412,8 @@ def specials(name: str) -> Array:
     with np.errstate(over="ignore"):
         magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
     fitting = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
-    return from_codes(
-        sorted({magnitude | sign for magnitude in fitting for sign in (0, facts.sign_bit)}), name
-    )
+    signed = {magnitude | sign for magnitude in fitting for sign in (0, facts.sign_bit)}
+    return from_codes(sorted(signed), name)
 
 
 def every_value(name: str) -> Array:
