@@ -83,11 +83,11 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
     from halfulp.auditing.api import audit as audit_model
-    from halfulp.auditing.report import WIDTH, lines
+    from halfulp.auditing.report import WIDTH, text
 
     html, json = shared.placed(place, output, html=html, json=json)
-    read = [model, *shared.files_of(inputs), *map(Path, targets or [])]
-    shared.check_writable(json, html, read=read, force=force)
+    read = [model, *map(Path, targets or [])]
+    shared.check_writable(json, html, read=read, inputs=inputs, force=force)
     if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         expected = f"--input NAME=FILE, or made-up data: {way_out}"
@@ -111,7 +111,7 @@ def audit(
     shared.write_json(json, report.json)
     console = shared.people(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    shared.say(console, *lines(report, width=width))
+    shared.say(console, text(report, width))
     grave = {None, *GRADES[GRADES.index(fail_on) :]}
     if any(finding.grade in grave for finding in report.findings):
         raise typer.Exit(1)
@@ -144,7 +144,7 @@ def convert(
     (output,) = shared.placed(place, output)
     if output is None:
         raise HalfulpError(f"{model}: no output is named", expected="-o FILE, or a second file")
-    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(binary=output, read=[model], inputs=inputs, force=force)
     arrays, dims = shared.to_verify(model, inputs, verify=options["verify"])
     with shared.working() as progress:
         conversion = convert_model(model, output, dims=dims, inputs=arrays, progress=progress, **options)
@@ -189,8 +189,7 @@ def repair(
     from halfulp.conversion.repair import repair as repair_model
 
     (output,) = shared.placed(place, output)
-    shared.check_writable(output, binary=True)
-    shared.check_writable(output, json, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(json, binary=output, read=[model], inputs=inputs, force=force)
     arrays, dims = shared.to_verify(model, inputs, verify=verify)
     choices = _slopes(slopes or [])
     with shared.working() as progress:
@@ -282,7 +281,7 @@ def run(
     from halfulp.running import evaluate, opened
 
     (output,) = shared.placed(place, output)
-    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(binary=output, read=[model], inputs=inputs, force=force)
     if output is not None and output.suffix != ".npz":
         raise HalfulpError(f"{output}: outputs are written as arrays of NumPy", expected="a name in .npz")
     loaded = opened(model, engine)
@@ -425,7 +424,7 @@ def bench(
     if model is None:
         _bench_arrays(threads, 0.5 if seconds is None else seconds)
     else:
-        shared.check_writable(json, read=[model, *shared.files_of(inputs)], force=force)
+        shared.check_writable(json, read=[model], inputs=inputs, force=force)
         _bench_network(model, threads, 5.0 if seconds is None else seconds, inputs, json)
 
 

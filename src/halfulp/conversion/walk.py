@@ -58,9 +58,7 @@ class Walk(Onnx):
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
         self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def rewrite(
-        self, wanted: Wanted, rewrite: Rewrite, where: str = "", *owners: tuple[Owner, int]
-    ) -> None:
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *owners: tuple[Owner, int]) -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has

@@ -265,9 +265,8 @@ def _usual(value: Value) -> dict[str, int]:
     """Return the open dims of an input, each with its usual size."""
     shape, names = value.shape or (), dim_names(value)
     otherwise = _SAMPLES if len(shape) == 2 and value.type in FLOATS else DEFAULT_DIM
-    return {
-        name: _side(shape, axis, name) or otherwise for axis, name in enumerate(names) if name is not None
-    }
+    named = ((axis, name) for axis, name in enumerate(names) if name is not None)
+    return {name: _side(shape, axis, name) or otherwise for axis, name in named}
 
 
 def _side(shape: tuple[Dim, ...], axis: int, name: str) -> int:
@@ -354,10 +353,9 @@ def _number(name: str, constants: Mapping[str, Array]) -> Any:
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
-    numbers = (
-        (name, number) for name, number in graph.held.items() if isinstance(number, np.ndarray | int | float)
-    )
-    constants = {**outer, **{name: np.asarray(number) for name, number in numbers}}
+    held = graph.held.items()
+    numbers = {name: np.asarray(it) for name, it in held if isinstance(it, np.ndarray | int | float)}
+    constants = {**outer, **numbers}
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:
