@@ -140,7 +140,7 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
         if error.file is not None:
             raise
         place = node and f"{kind} {node}".lstrip()
-        where = ": ".join(part for part in (file, place) if part is not None)
+        where = ": ".join(filter(None, (file, place)))
         named = UnsupportedError(f"{where}: {error.message}", **error.shown)
         named.file = file
         raise named from error

@@ -117,14 +117,7 @@ class DML_BUFFER_TENSOR_DESC:
         alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
         total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)
         flags, itemsize = short(self.Flags, "DML_TENSOR_FLAG_"), self.element_type.dtype.itemsize
-        if {len(sizes), len(strides or sizes)} != {count} or not 1 <= count <= 8:
-            rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
-            raise error("C2", rule, got=f"{count}, Sizes {_line(sizes)}, Strides {_line(strides)}")
-        if 0 in sizes or prod(sizes) > _MOST:
-            limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
-            raise error("C3", limit, got=_line(sizes))
-        if _reach(sizes, strides) > _MOST:
-            raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(strides))
+        _check_dims(count, sizes, strides)
         if alignment.bit_count() > 1 or 0 < alignment < itemsize:
             rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
             raise error("C7", rule, got=alignment)
@@ -149,6 +142,17 @@ class DML_BUFFER_TENSOR_DESC:
         """The distance in bytes from one element to the next in each dim, packed or not."""
         packed = (prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
         return tuple(stride * self.element_type.dtype.itemsize for stride in self.Strides or packed)
+
+
+def _check_dims(count: int, sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    if {len(sizes), len(strides or sizes)} != {count} or not 1 <= count <= 8:
+        rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
+        raise error("C2", rule, got=f"{count}, Sizes {_line(sizes)}, Strides {_line(strides)}")
+    if 0 in sizes or prod(sizes) > _MOST:
+        limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
+        raise error("C3", limit, got=_line(sizes))
+    if _reach(sizes, strides) > _MOST:
+        raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(strides))
 
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:

@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import onnx
@@ -37,6 +38,7 @@ _MOST_NODES = 1_000_000
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _NEWER = "or a newer onnx package: pip install --upgrade onnx"
+_NAME = attrgetter("name")
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
 
 
@@ -289,10 +291,10 @@ class Builder:
         inside = around.where and f" of {around.where}"
         fields = proto.input, proto.output, proto.value_info
         inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
-        input_names, output_names = ([value.name for value in values] for values in (inputs, outputs))
+        input_names, output_names = [*map(_NAME, inputs)], [*map(_NAME, outputs)]
         _check_distinct(input_names, f"input{inside}")
         weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
-        _check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
+        _check_distinct(map(_NAME, weights), f"initializer{inside}")
         constants = {
             tensor.name: self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
             for tensor in proto.initializer

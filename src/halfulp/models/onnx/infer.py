@@ -450,6 +450,7 @@ def _keeps_first(node: NodeProto, opset: int) -> bool:
 
 # The calls of a function that agree in types and attributes: its inputs' types there, and the nodes.
 Kind = tuple[list[onnx.ValueInfoProto], list[NodeProto]]
+_Call = tuple[NodeProto, Mapping[str, Value]]  # and the values around it
 
 
 def infer_functions(
@@ -461,7 +462,7 @@ def infer_functions(
     """
     found: dict[str, Types] = defaultdict(dict, types)
     functions = {walk.identity(function): function for function in walk.reached(model)}
-    calls: dict[walk.Identity, list[tuple[NodeProto, Mapping[str, Value]]]] = defaultdict(list)
+    calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
 
     def note_calls(path: str, owner: walk.Owner, outer: ChainMap[str, Value]) -> None:
         known = outer.new_child(found[path])  # which is filled before it is read
@@ -478,13 +479,7 @@ def infer_functions(
     for key in reversed([*TopologicalSorter(called).static_order()]):  # callers first
         if (function := functions.get(key)) is None:
             continue
-        equal = dict[tuple[bytes, ...], Kind]()
-        for call, known in calls[key]:
-            given = zip(function.input, (known.get(name, Value(name)) for name in call.input), strict=False)
-            inputs = [declaration(n, v.type if v.kind == "tensor" else None, v.shape) for n, v in given]
-            texts = [m.SerializeToString(deterministic=True) for m in (*inputs, *call.attribute)]
-            equal.setdefault(tuple(texts), (inputs, []))[1].append(call)
-        kinds[key], per_kind = [*equal.values()], []
+        kinds[key], per_kind = _kinds(function, calls[key]), []
         for inputs, (call, *_) in kinds[key]:
             graph = GraphProto(name=key[1], node=function.node, value_info=function.value_info, input=inputs)
             graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, function.output))
@@ -495,6 +490,16 @@ def infer_functions(
         for path, inside in reduce(_joined, per_kind).items():
             found[walk.root(function) + path].update(inside)
     return dict(found), kinds
+
+
+def _kinds(function: FunctionProto, calls: list[_Call]) -> list[Kind]:
+    kinds: dict[tuple[bytes, ...], Kind] = {}
+    for call, known in calls:
+        given = zip(function.input, (known.get(name, Value(name)) for name in call.input), strict=False)
+        inputs = [declaration(n, v.type if v.kind == "tensor" else None, v.shape) for n, v in given]
+        texts = [m.SerializeToString(deterministic=True) for m in (*inputs, *call.attribute)]
+        kinds.setdefault(tuple(texts), (inputs, []))[1].append(call)
+    return [*kinds.values()]
 
 
 def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:

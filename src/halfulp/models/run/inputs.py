@@ -150,6 +150,7 @@ _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Fla
 _BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"}
 # Operators whose result has the channels of their first operand.
 _KEEPS_CHANNELS = {*_BROADCASTS, "Cast", "Identity", "Pad", "Relu", "Clip", "BatchNormalization"}
+_USUAL = {"bool": (0, 1), "int": (-5, 5), "uint": (0, 5)}  # the range of such an input
 MASK = (1, 1)  # a softmax of masked elements alone would be NaN
 _INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot")
 # By operator, the axis of X whose size weights determine, and the axis of the weights.
@@ -199,8 +200,7 @@ class Fit:
         if value.type == "string":
             return np.asarray(np.char.add("s", np.asarray(rng.integers(0, 9, shape)).astype(str)), object)
         if is_integral(dtype):
-            usual = (0, 1) if dtype.kind == "b" else (0 if "uint" in dtype.name else -5, 5)
-            low, high = self.ranges.get(value.name, usual)
+            low, high = self.ranges.get(value.name, _USUAL[dtype.name.rstrip("0123456789")])
             return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
         normal = np.asarray(rng.standard_normal(shape))
         if dtype.kind == "c":
@@ -313,10 +313,10 @@ def _required(node: Node, weights: tuple[int, ...], rank: int) -> dict[int, int]
 
 def _ranges(model: Model) -> dict[str, tuple[int, int]]:
     """Return ranges for the inputs that nodes index, mask with or compare; those of floats are not asked for."""
-    names = [value.name for value in needed(model)]
-    ranges = {name: MASK for name in names if "mask" in name.lower()}
+    names = {value.name: value.name for value in needed(model)}
+    ranges = dict.fromkeys(filter(re.compile("mask", re.IGNORECASE).search, names), MASK)
     for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
-        found, sources = dict[str, tuple[int, int]](), {name: name for name in names}
+        found, sources = dict[str, tuple[int, int]](), {**names}
         for node in graph.nodes:
             for place, name in enumerate(node.inputs):
                 if name not in sources:
@@ -340,8 +340,8 @@ def _range(node: Node, is_first: bool, constants: Mapping[str, Array]) -> tuple[
         return (1, 3) if node.type == "Loop" else None  # the turns
     if node.type not in _INDEXED:
         return None
-    table, axis = constants.get(node.inputs[0]), int(node.attributes.get("axis", 0))
-    rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
+    table, axis = constants.get(node.inputs[0], np.empty(())), int(node.attributes.get("axis", 0))
+    rows = dict(zip(range(-table.ndim, table.ndim), table.shape * 2, strict=True)).get(axis, 2)
     return 0, max(0, min(rows, 6) - 1)
 
 
