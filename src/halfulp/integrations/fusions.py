@@ -12,13 +12,12 @@ from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
 from halfulp.types import Shape
 
+Nodes = list[NodeProto]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
 _DIMS = "it becomes part of a norm whose means keep their dims"
 _ROOTS = {"Div": [0.5], "Reciprocal": [0.5], "Mul": [-0.5]}  # the exponents before these nodes
 _SINCE = 17  # the first opset with LayerNormalization
-
-Nodes = list[NodeProto]
 
 
 def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
