@@ -138,8 +138,8 @@ def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
     """Return the target's powers, or the outcome without them."""
     got = examiner.run(Case(f"{OPERATOR}/{name},{name}/values/accuracy", OPERATOR, "values", tuple(pairs)))
     if isinstance(got, np.ndarray) and got.dtype != TYPES[name].dtype:
-        got = f"the output is {got.dtype}"
-    return Outcome("refused", got) if isinstance(got, str) else got
+        return Outcome("wrong", f"the output is {got.dtype}")
+    return got
 
 
 def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:

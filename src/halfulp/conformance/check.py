@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import groupby, islice
+from itertools import groupby
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
@@ -315,8 +315,12 @@ class Examiner(AbstractContextManager["Examiner"]):
                 right = self._right(case, right) if case.clause is None else None
                 judgement = judge(case, right, got, self.ulp_limit)
                 here: Array | None = None
-                if isinstance(got, np.ndarray) and right is not None:
-                    here = got if tensor_type(got) == tensor_type(right) else None
+                if (
+                    isinstance(got, np.ndarray)
+                    and right is not None
+                    and tensor_type(got) == tensor_type(right)
+                ):
+                    here = got
                 answers[case.id] = right, here
                 grid = _grid(case, right, here, self.ulp_limit)
                 entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
@@ -335,18 +339,13 @@ class Examiner(AbstractContextManager["Examiner"]):
         process = Process(self.spec, threads, self.time_limit, self.memory)  # not started yet
         return self._processes.setdefault(threads, process)
 
-    def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
-        """Return the output, a sentence on outputs that are not one array, or the outcome without outputs."""
+    def run(self, case: Case, threads: int = 1) -> Array | Outcome:
+        """Return the output, or the outcome without one."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:
             self.close()  # a process may have been started since
             raise HalfulpError("the examination was ended")
-        if isinstance(answer, Outcome):
-            return answer
-        if len(answer) != 1:
-            return f"{len(answer)} outputs instead of 1"
-        (output,) = answer
-        return f"the output is not an array of numbers: {output}" if isinstance(output, str) else output
+        return answer
 
     def _right(self, case: Case, other: Array | None) -> Array:
         if other is not None:
@@ -407,25 +406,17 @@ def _examined(
     examiners: list[Examiner], batches: Iterator[list[Case]]
 ) -> Generator[list[Result], None, None]:
     """Yield the results of each batch when it is done; each examiner has a process of the target."""
-    free = examiners[::-1]  # one for each thread; the process of the first runs already
-
-    def examine(batch: list[Case]) -> list[Result]:
-        examiner = free.pop()
-        try:
-            return examiner.examine(batch)
-        finally:
-            free.append(examiner)
-
     with ThreadPoolExecutor(len(examiners)) as pool:
+        running: dict[Future[list[Result]], Examiner] = {}
+        free = examiners  # the process of the first runs already
         try:
-            # All batches of a full run do not fit into memory.
-            running: set[Future[list[Result]]] = set()
             while running := running | {
-                pool.submit(examine, batch) for batch in islice(batches, len(examiners) + 1 - len(running))
+                pool.submit(examiner.examine, batch): examiner
+                for examiner, batch in zip(free, batches, strict=False)
             }:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                free = [running.pop(future) for future in done]
                 yield from (future.result() for future in done)
         finally:
             for examiner in examiners:  # running examinations wait for these processes
                 examiner.close()
-            pool.shutdown(cancel_futures=True)
