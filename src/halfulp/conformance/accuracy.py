@@ -126,9 +126,9 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
         examiner.examine([case for case in quick if case.group == group])
         for group in ("special", "reproducibility")
     )
-    example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
-    wrong = sum(result.judgement.wrong for result in results)
-    tried = sum(result.judgement.elements for result in results)
+    entries = [result.entry for result in results]
+    example = next((gist(entry) for entry in entries if entry["verdict"] in FAULTS), "")
+    wrong, tried = (sum(entry[count] for entry in entries) for count in ("wrong", "elements"))
     differing = {result.aspect for result in again if result.same is False}
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
     return TypeAccuracy(name, ranges, tried, wrong, example, sorted(differing, key=ASPECTS.index))
@@ -271,14 +271,9 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     }
 
 
-def _entries(documents: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the results of each type, with their target."""
-    return [(document["target"], entry) for document in documents for entry in document["types"]]
-
-
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return the headers, and a row of texts for each target and type."""
-    entries = _entries(documents)
+    entries = [(document["target"], entry) for document in documents for entry in document["types"]]
     shares = [*RANGES[:3], *[ALL_PAIRS] * any(ALL_PAIRS in entry["ranges"] for _, entry in entries)]
     headers = ["target", "type", *(f"misrounded, {label}" for label in shares)]
     headers += ["worst ulp", "special values wrong", "bits depend on"]
@@ -304,13 +299,13 @@ def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
     lines = []
-    for target, entry in _entries(documents):
+    for document, entry in ((document, entry) for document in documents for entry in document["types"]):
         ranges = entry["ranges"].values()
-        far = max(ranges, key=lambda results: results["max_ulp"], default=None)
+        far = max(ranges, key=lambda results: results["max_ulp"], default={"worst": None})
         # One with a special value gone wrong, too.
         special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
-        pairs = [results["worst"] for results in (far, special) if results is not None and results["worst"]]
+        pairs = (results["worst"] for results in (far, special) if results["worst"])
         texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
         if text := "; ".join(dict.fromkeys(filter(None, [*texts, entry["special_example"]]))):
-            lines.append(f"{target['name']}, {entry['type']}: {text}")
+            lines.append(f"{document['target']['name']}, {entry['type']}: {text}")
     return lines

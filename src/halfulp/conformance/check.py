@@ -325,7 +325,7 @@ class Examiner(AbstractContextManager["Examiner"]):
                 grid = _grid(case, right, here, self.ulp_limit)
                 entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
                 same, example = _compared(case, here, there)
-                results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
+                results.append(Result(entry, judgement.histogram, grid, case.aspect or "", same, example))
             hangs = hangs + 1 if judgement.verdict == "hung" else 0
         return results
 
