@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import halfulp as hu
-from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, samplers, summary
 from halfulp.integrations.torch import replace
 
 
@@ -72,7 +72,7 @@ def _train(module: nn.Module, x: Tensor) -> None:
 
 def measure(runs: list[Callable[[], object]], seconds: float) -> tuple[float, float, float, int]:
     """Return the median times of both, the median ratio, and the number of turns."""
-    times = InterleavedRuns(dict(zip(("plain", "replaced"), runs, strict=True))).take(seconds, least=20)
+    times = in_turns(samplers(dict(zip(("plain", "replaced"), runs, strict=True))), seconds, least=20)
     plain, ours = times["plain"], times["replaced"]
     return summary(plain).median, summary(ours).median, ratio(ours, plain), len(plain)
 

@@ -299,7 +299,7 @@ def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
     lines = []
-    for document, entry in ((document, entry) for document in documents for entry in document["types"]):
+    for name, entry in ((each["target"]["name"], entry) for each in documents for entry in each["types"]):
         ranges = entry["ranges"].values()
         far = max(ranges, key=lambda results: results["max_ulp"], default={"worst": None})
         # One with a special value gone wrong, too.
@@ -307,5 +307,5 @@ def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
         pairs = (results["worst"] for results in (far, special) if results["worst"])
         texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
         if text := "; ".join(dict.fromkeys(filter(None, [*texts, entry["special_example"]]))):
-            lines.append(f"{document['target']['name']}, {entry['type']}: {text}")
+            lines.append(f"{name}, {entry['type']}: {text}")
     return lines
