@@ -119,7 +119,7 @@ def _judge_elements(
 ) -> Judgement:
     steps, special = distances(expected, got, open_)
     judged = np.broadcast_to(~open_.elements, expected.shape)
-    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    are_wrong = special | (steps > (ulp_limit if is_float(expected) else 0))
     grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
     if are_wrong.any():
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
@@ -150,7 +150,7 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     open_ = unspecified(case)
     steps, special = distances(expected, got, open_)
-    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    are_wrong = special | (steps > (ulp_limit if is_float(expected) else 0))
     return np.select([open_.elements, are_wrong, steps > 0], ["unspecified", "wrong", "within"], "exact")
 
 
@@ -172,10 +172,6 @@ def distances(expected: Array, got: Array, open_: UnspecifiedOutput = DETERMINED
         special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | signs))
         steps = np.where(special | nan_a | zeros, np.uint64(0), steps)
     return np.where(open_.elements, np.uint64(0), steps), special & ~open_.elements
-
-
-def _are_wrong(expected: Array, steps: Array, special: Array, ulp_limit: float) -> Array:
-    return np.asarray(special | (steps > (ulp_limit if is_float(expected) else 0)))
 
 
 def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:

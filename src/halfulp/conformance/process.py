@@ -117,10 +117,9 @@ class Process(contextlib.AbstractContextManager["Process"]):
 
         Raises HalfulpError if the target does not load, or the case itself is at fault.
         """
-        channel = self.start()
+        channel, request = self.start(), pickle.dumps(case)
         self._asked += 1
-        asked, request = {"number": self._asked}, pickle.dumps(case)
-        answer = self._ask(channel, asked, request, self.time_limit, 2 * self.memory)
+        answer = self._ask(channel, {"number": self._asked}, request, self.time_limit)
         if isinstance(answer, Outcome):
             return answer
         header, data = answer
@@ -142,17 +141,12 @@ class Process(contextlib.AbstractContextManager["Process"]):
         return Outcome(kind, message)
 
     def _ask(
-        self,
-        channel: socket.socket,
-        header: dict[str, Any],
-        payload: bytes,
-        limit: float,
-        most: int = 1 << 32,
+        self, channel: socket.socket, header: dict[str, Any], payload: bytes, limit: float
     ) -> tuple[dict[str, Any], bytes] | Outcome:
         """Return the answer to a message; or end the process, and return the outcome without an answer."""
         try:
             send(channel, header, payload, limit)
-            return receive(channel, limit, most)
+            return receive(channel, limit, 2 * self.memory)
         except TimeoutError:
             self.close()
             return Outcome("hung", f"no answer in {limit:g} s")
@@ -273,7 +267,13 @@ def serve(descriptor: int) -> None:
         except BaseException as error:  # a library may even exit when it is imported
             send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
             return
-        limit_memory(start["memory"])
+        with contextlib.suppress(OSError):  # only Linux has this file
+            pages = int(Path("/proc/self/statm").read_text().split()[5])
+            limit = start["memory"] + pages * resource.getpagesize()
+            # Of data: runtimes reserve far more addresses. A limit of the parent's stays.
+            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         send(channel, {"kind": "ready", "versions": versions})
         own = os.getpid()
         while True:
@@ -298,16 +298,3 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         kind = "crashed" if isinstance(error, CrashedError) else "refused"
         kind = "not offered" if isinstance(error, NotOfferedError) else kind
         return {"kind": kind, "message": first_line(error)}, b""
-
-
-def limit_memory(allowance: int) -> None:
-    """Limit this process to ``allowance`` more bytes on Linux: of data, since runtimes reserve far more addresses."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-    except OSError:
-        return
-    resource: Any = import_module("resource")
-    used = pages * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
