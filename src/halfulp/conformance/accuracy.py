@@ -304,7 +304,7 @@ def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
         far = max(ranges, key=lambda results: results["max_ulp"], default={"worst": None})
         # One with a special value gone wrong, too.
         special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
-        pairs = (results["worst"] for results in (far, special) if results["worst"])
+        pairs = filter(None, (results["worst"] for results in (far, special)))
         texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
         if text := "; ".join(dict.fromkeys(filter(None, [*texts, entry["special_example"]]))):
             lines.append(f"{name}, {entry['type']}: {text}")

@@ -177,16 +177,13 @@ def check_target(
     rows, nothing = list(rows_of(spec, selection)), f"nothing of this selection is for the target {spec.name}"
     if not rows:
         raise HalfulpError(nothing)
-    stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
-    of_rows = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
-    batches = (list(narrowed(list(members), selection)) for row, members in of_rows if row in rows)
     results: list[Result] = []
     started, failed, interrupted = time.monotonic(), 0, False
     try:
         examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
         versions = examiners[0].versions
         # Whatever ends the loop ends the processes, too.
-        with closing(_examined(examiners, filter(None, batches))) as examined:
+        with closing(_examined(examiners, rows, mode, selection)) as examined:
             for number, of_batch in enumerate(examined, 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
@@ -390,16 +387,20 @@ def processors() -> int:
 
 
 def _examined(
-    examiners: list[Examiner], batches: Iterator[list[Case]]
+    examiners: list[Examiner], rows: list[tuple[str, tuple[str, ...]]], mode: Mode, selection: Selection
 ) -> Generator[list[Result], None, None]:
-    """Yield the results of each batch when it is done; each examiner has a process of the target."""
+    """Yield the results of each row's chosen cases when they are done; each examiner has a process of the target."""
+    stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
+    of_rows = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
+    # All batches of a full run do not fit into memory.
+    batches = (list(narrowed(list(members), selection)) for row, members in of_rows if row in rows)
+    running: dict[Future[list[Result]], Examiner] = {}
+    free = examiners  # the process of the first runs already
     with ThreadPoolExecutor(len(examiners)) as pool:
-        running: dict[Future[list[Result]], Examiner] = {}
-        free = examiners  # the process of the first runs already
         try:
             while running := running | {
                 pool.submit(examiner.examine, batch): examiner
-                for examiner, batch in zip(free, batches, strict=False)
+                for examiner, batch in zip(free, filter(None, batches), strict=False)
             }:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 free = [running.pop(future) for future in done]

@@ -6,12 +6,13 @@ with the verdicts and a reason for each.
 
 import json
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, filterfalse, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +76,7 @@ def faults(document: Document, least: str = "support") -> int:
 # --- known findings -------------------------------------------------------------------------------
 
 _LARGEST_LIST = 1 << 24
+_ALLOWED = re.compile(rf"{'|'.join(FINDINGS)}|wrong<=(\d+|{'|'.join(GRADES)})")
 
 
 class Entry(NamedTuple):
@@ -145,19 +147,15 @@ def load_allowed(path: Path | str | None) -> list[Entry]:
     for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
-            continue
-        if not line or line.startswith("#"):
-            continue
-        words, place = line.split(maxsplit=2), f"{path}, line {number}"
-        if len(words) < 3:
-            raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
-        pattern, verdicts, reason = words[0], frozenset(words[1].split(",")), words[2]
-        for word in sorted(verdicts.difference(FINDINGS)):
-            verdict, _, bound = word.partition("<=")
-            if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
-                message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
+        elif line and not line.startswith("#"):
+            words, place = line.split(maxsplit=2), f"{path}, line {number}"
+            if len(words) < 3:
+                raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
+            verdicts = frozenset(words[1].split(","))
+            if wrong := sorted(filterfalse(_ALLOWED.fullmatch, verdicts)):
+                message = f"{place}: {wrong[0][:40]!r} is not a finding that can be allowed"
                 raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
-        entries.append(Entry(pattern, verdicts, reason, target, number))
+            entries.append(Entry(words[0], verdicts, words[2], target, number))
     return entries
 
 

@@ -231,9 +231,8 @@ def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
     rank, highest = ((VERDICTS.index(part["verdict"]), part["max_ulp"] or 0) for part in (case, group))
     if rank > highest:
         group["verdict"] = case["verdict"]
-        shows = case["example"] is not None
-        example = example_of(case["operator"], case["example"]) if shows else one_line(case["message"])
-        group |= {} if example is None else {"example": example}
+        shown, message = case["example"], one_line(case["message"])
+        group["example"] = message if shown is None else example_of(case["operator"], shown)
     group["max_ulp"] = max(ulps, default=None)
     group["wrong"] += case["wrong"]
     if case["group"] == "broadcast" and case["verdict"] != "within":

@@ -157,7 +157,7 @@ def show(
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        parts = (printable(part, _LONGEST) for part in (target.versions, target.run) if part)
+        parts = (printable(part, _LONGEST) for part in filter(None, (target.versions, target.run)))
         console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
@@ -226,7 +226,7 @@ def _rows(document: Document, title: str | None, narrow: bool) -> Table:
             members = list(group)
             types = [types_text(row["types"]) for row in members]
             some = ", ".join(f"({name})" if "," in name else name for name in types[:_MOST_TYPES])
-            first, *others = dict.fromkeys(filter(None, (row["message"] for row in members))) or [""]
+            first, *others = dict.fromkeys(filter(None, map(itemgetter("message"), members))) or [""]
             why = printable(first, _LONGEST) + "; or the like" * bool(others)
             some = escape(some + ", ..." * (len(types) > _MOST_TYPES))
             head = "" if number else escape(printable(operator))
