@@ -20,7 +20,7 @@ import numpy as np
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.comparison import in_turns, ratio, samplers, summary
+from halfulp.benchmark.comparison import in_turns, ratio, sampler, summary
 from halfulp.installed import has_module
 from halfulp.operators import instruction_set
 
@@ -53,7 +53,6 @@ def in_openvino(x: Any, y: Any, threads: int) -> Runs:
     ov: Any = importlib.import_module("openvino")
     o: Any = importlib.import_module("openvino.opset13")
     from halfulp.integrations import openvino as hov
-    from halfulp.integrations.openvino import operators
 
     def run(replace: Callable[[Any], Any]) -> Callable[[], object]:
         a, b = (o.parameter(list(array.shape), np.float32) for array in (x, y))
@@ -62,7 +61,7 @@ def in_openvino(x: Any, y: Any, threads: int) -> Runs:
         request = request.create_infer_request()
         return lambda: request.infer([x, y], share_inputs=True, share_outputs=True)
 
-    with mock.patch.object(operators, "_factory", return_value=None):  # as where the library is not built
+    with mock.patch.object(hov, "_factory", return_value=None):  # as where the library is not built
         in_python = run(hov.replace)
     runs = {"own": run(lambda model: model), "halfulp in Python": in_python}
     hov.build()
@@ -119,7 +118,8 @@ def rows(threads: int, seconds: float) -> Iterator[tuple[str, int, str, float, f
     for runtime, make in RUNTIMES.items():
         for size in (16, 10**6) if has_module(runtime) else ():
             x, y = (rng.uniform(low, 4, size).astype(np.float32) for low in (0.1, -4))
-            times = in_turns(samplers(make(x, y, threads)), seconds, least=10)
+            samples = {who: sampler(call) for who, call in make(x, y, threads).items()}
+            times = in_turns(samples, seconds, least=10)
             calls = _calls(size) if runtime == "torch" else 1
             for who in times:
                 microseconds = summary(times[who]).median * 1e6 / calls

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from halfulp.benchmark.comparison import Call, Exactness, Summary, exactness, in_turns, samplers, spread
+from halfulp.benchmark.comparison import Call, Exactness, Summary, exactness, in_turns, sampler, spread
 from side_by_side.peers import Case, RefusalError, prepare
 
 
@@ -41,7 +41,7 @@ class Comparison:
                 continue
             self.exactness[name] = exactness(theirs.to_numpy(theirs.call()), right)
             calls[name] = theirs.call
-        self._samples = samplers(calls | dict(others or {}))
+        self._samples = {name: sampler(call) for name, call in (calls | dict(others or {})).items()}
 
     def measure(self, seconds: float, least: int = 3) -> dict[str, list[float]]:
         """Return each participant's nanoseconds per element, turn by turn."""

@@ -235,7 +235,7 @@ def _openvino(case: Case, threads: int) -> Prepared:
     """
     ov: Any = import_module("openvino")
     opset: Any = import_module("openvino.opset13")
-    from halfulp.integrations.openvino.operators import core  # imported here, because it imports OpenVINO
+    from halfulp.integrations.openvino import core  # imported here, because it imports OpenVINO
 
     if not (case.x.flags.c_contiguous and case.y.flags.c_contiguous):
         raise NotImplementedError("operands that are not contiguous")

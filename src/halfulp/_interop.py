@@ -134,16 +134,21 @@ def _by_types(ufunc: Ufunc, x: Any, y: Any) -> Any:
 
 
 def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
-    """Return the results for x's blocks; None if a column of NumPy's types is beside one of pandas' own."""
+    """Return the results for x's blocks, the arrays in which pandas keeps the columns of a type as rows.
+
+    None if a column of NumPy's types is beside one of pandas' own.
+    """
     if x.empty:
         return None
-    (bases, x_rows), (exponents, y_rows) = _blocks_of(x), _blocks_of(y)
+    own, other = x._mgr, y._mgr
+    # For each column its block and its row there, by number, in either frame.
+    places = np.transpose([own.blknos, own.blklocs, other.blknos, other.blklocs]).tolist()
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for (number, row), (other, other_row) in sorted(zip(x_rows, y_rows, strict=True)):
-        pairs.setdefault((number, other), []).append((row, other_row))
+    for number, row, other_number, other_row in sorted(places):
+        pairs.setdefault((number, other_number), []).append((row, other_row))
     results: dict[int, Any] = {}
-    for (number, other), rows in pairs.items():
-        base, exponent = bases[number], exponents[other]
+    for (number, other_number), rows in pairs.items():
+        base, exponent = own.blocks[number].values, other.blocks[other_number].values
         if isinstance(base, np.ndarray) != isinstance(exponent, np.ndarray):
             return None
         own_rows, other_rows = map(list, zip(*rows, strict=True))
@@ -153,22 +158,6 @@ def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
         else:
             results[number] = powers
     return list(results.values())
-
-
-def _blocks_of(frame: Any) -> tuple[list[Any], list[tuple[int, int]]]:
-    """Return the arrays in which pandas keeps a frame's columns as rows, and each column's array and row by number."""
-    blocks: list[Any] = []
-    rows: list[tuple[int, int]] = []
-
-    def numbers(block: Any) -> Array:
-        count = len(block) if block.ndim == 2 else 1
-        codes = np.arange(len(rows), len(rows) + count)
-        rows.extend((len(blocks), row) for row in range(count))
-        blocks.append(np.asarray(block) if isinstance(block.dtype, np.dtype) else block)
-        return np.ndarray((count, len(frame)), codes.dtype, codes, strides=(codes.itemsize, 0))
-
-    numbered = _by_blocks(frame, numbers)
-    return blocks, rows if len(blocks) == 1 else [rows[code] for code in numbered.iloc[0].tolist()]
 
 
 def _rows(block: Any, rows: list[int]) -> Any:

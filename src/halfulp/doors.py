@@ -39,7 +39,10 @@ def operands(dtype: str, count: int) -> tuple[Any, Any]:
     examples/c/digest.c and bindings/wasm/digest.mjs have the same ones.
     """
     i = np.arange(count, dtype=np.uint32)
-    a, b, c, d = (_mix(4 * i + np.uint32(k)) for k in range(4))
+    n = 4 * i + np.arange(4, dtype=np.uint32)[:, None]
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        n = (n ^ n >> np.uint32(shift)) * np.uint32(factor)
+    a, b, c, d = n ^ n >> np.uint32(16)
     step, most, square, squares, cube, cubes = _HARD[dtype]
     ordinary = (a + 1.0 + b / 2.0**32) / 2.0**26, (c + d / 2.0**32) / 2.0**28 - 8
     near = 1 + (2 * (a & 127) + 1) * step, (b & most) + 0.5
@@ -47,12 +50,6 @@ def operands(dtype: str, count: int) -> tuple[Any, Any]:
     on = np.where(c >> 31, -1.0, 1.0) * odd, 2.0 + (c & 1)
     x, y = np.select([i % 4 < 2, i % 4 == 2], [ordinary, near], on)
     return x.astype(dtype), y.astype(dtype)
-
-
-def _mix(n: Any) -> Any:
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        n = (n ^ n >> np.uint32(shift)) * np.uint32(factor)
-    return n ^ n >> np.uint32(16)
 
 
 def measure(name: str, count: int) -> dict[str, Any]:

@@ -141,8 +141,7 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
         where = ": ".join(part for part in (file, place) if part is not None)
         raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
     except HalfulpError as error:
-        shown: Mapping[str, Any] = error.shown
-        raise ModelError(error.message, file=file, node=node, clause=error.clause, **shown) from error
+        raise ModelError(error.message, file=file, node=node, clause=error.clause, **error.shown) from error
     except MemoryError:
         raise ModelError("not enough memory", file=file, node=node) from None
 
@@ -169,16 +168,22 @@ class HalfulpError(ValueError):
           got: -1
     """
 
-    clause: str | None = None
-    file: str | None = None
-    node: str | None = None
+    clause: str | None
 
-    def __init__(self, message: str, **shown: object) -> None:
-        self.message = message
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        node: str | None = None,
+        clause: str | None = None,
+        **shown: Any,
+    ) -> None:
+        self.message, self.file, self.node, self.clause = message, file, node, clause
         self.shown = {name: value for name, value in shown.items() if value is not None or name == "got"}
-        where = (self.file, None if self.node is None else f"node {self.node}")
+        where = (file, None if node is None else f"node {node}")
         place = ": ".join(part for part in where if part is not None)
-        super().__init__(format_error(place, message, self.clause, self.shown))
+        super().__init__(format_error(place, message, clause, self.shown))
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -216,9 +221,8 @@ class SpecError(HalfulpError):
 
     clause: str
 
-    def __init__(self, clause: str, message: str, **shown: object) -> None:
-        self.clause = clause
-        super().__init__(message, **shown)
+    def __init__(self, clause: str, message: str, **shown: Any) -> None:
+        super().__init__(message, clause=clause, **shown)
 
 
 class ModelError(HalfulpError):
@@ -236,21 +240,10 @@ class ModelError(HalfulpError):
         net.onnx: node pow_3: Y has no initializer
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        file: str | None = None,
-        node: str | None = None,
-        clause: str | None = None,
-        **shown: object,
-    ) -> None:
-        self.file = file
-        self.node = node
-        self.clause = clause
-        if shown.get("run") == REPAIR:
-            shown["run"] = command(file or "<model>", REPAIR)
-        super().__init__(message, **shown)
+    def __init__(self, message: str, *, file: str | None = None, **rest: Any) -> None:
+        if rest.get("run") == REPAIR:
+            rest["run"] = command(file or "<model>", REPAIR)
+        super().__init__(message, file=file, **rest)
 
 
 class MissingFileError(ModelError, FileNotFoundError):

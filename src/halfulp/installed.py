@@ -13,7 +13,6 @@ RUNTIME_ALIASES = {"ort": "onnxruntime", "ov": "openvino", "trt": "tensorrt", "d
 RUNTIME_ALIASES |= {"pytorch": "torch", "np": "numpy", "tf": "tensorflow", "tflite": "litert"}
 """What people call runtimes beside their names."""
 
-
 EXTRAS = {"onnx": "models", "typer": "models", "rich": "models", "jinja2": "check", "gmpy2": "check"}
 """The extra of halfulp that brings a package which ``import halfulp`` does without."""
 
@@ -102,15 +101,11 @@ def get_libm() -> str:
     raise UnsupportedError("the C library's powers are replaced on Linux only; call hu.pow")
 
 
-def _libs() -> str:
-    folder = Path(get_library()).parent
-    return f"-L{folder} -lhalfulp" + ("" if sys.platform == "win32" else f" -Wl,-rpath,{folder}")
-
-
+_LIBS = "-L{0} -lhalfulp" + ("" if sys.platform == "win32" else " -Wl,-rpath,{0}")
 # What `python -m halfulp` prints for these options.
 ANSWERS: dict[str, Callable[[], str]] = {
     "--cflags": lambda: f"-I{get_include()}",
-    "--libs": _libs,
+    "--libs": lambda: _LIBS.format(Path(get_library()).parent),
     "--cmakedir": lambda: str(_found("share/cmake/halfulp")),
     "--pkgconfigdir": lambda: str(_found("share/pkgconfig")),
 }

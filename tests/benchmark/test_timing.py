@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_every_call_is_timed_once_a_turn_in_another_order(clock):
-    samples = timing.samplers({"a": clock.call("a", 1.0), "b": clock.call("b", 2.0)})
+    samples = {"a": timing.sampler(clock.call("a", 1.0)), "b": timing.sampler(clock.call("b", 2.0))}
     clock.log.clear()
     times = timing.in_turns(samples, 0, least=3)
     assert times == {"a": [1.0] * 3, "b": [2.0] * 3}
@@ -39,13 +39,13 @@ def test_every_call_is_timed_once_a_turn_in_another_order(clock):
 
 
 def test_it_goes_on_until_the_time_is_up(clock):
-    times = timing.in_turns(timing.samplers({"a": clock.call("a", 1.0)}), 5.5)
-    assert len(times["a"]) == 6
-    assert len(timing.in_turns(timing.samplers({"a": clock.call("a", 1.0)}), 100, most=4)["a"]) == 4
+    samples = {"a": timing.sampler(clock.call("a", 1.0))}
+    assert len(timing.in_turns(samples, 5.5)["a"]) == 6
+    assert len(timing.in_turns(samples, 100, most=4)["a"]) == 4
 
 
 def test_a_short_call_is_warmed_and_repeated(clock):
-    samples = timing.samplers({"short": clock.call("short", 1e-4)})
+    samples = {"short": timing.sampler(clock.call("short", 1e-4))}
     clock.log.clear()
     (time,) = timing.in_turns(samples, 0, least=1)["short"]
     assert time == pytest.approx(1e-4)
@@ -59,7 +59,7 @@ def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clo
         seen.append(gc.isenabled())
         clock.call("a", 1 / lengths[0])()
 
-    samples = timing.samplers({"a": call})
+    samples = {"a": timing.sampler(call)}
     timing.in_turns(samples, 0, least=1)
     assert seen[-1] is False
     assert gc.isenabled()

@@ -184,7 +184,6 @@ def test_refusals():
 
 def test_no_kernels(monkeypatch):
     monkeypatch.setattr(cuda, "KERNELS", None)
-    assert not cuda.is_available()
     with pytest.raises(hu.HalfulpError, match="has no kernels for CUDA"):
         hu.pow(WithDLPack(X), 2)
 
@@ -197,8 +196,7 @@ def test_no_memory(driver):
 
 
 def test_devices():
-    assert cuda.is_available()
-    assert cuda.device_count() == 2
+    assert cuda.core().device_count() == 2
     assert cuda.undecided(1) == 0
     on_second = hu.pow(WithDLPack(X, device=1), 2.5)
     assert on_second.__dlpack_device__() == (2, 1)

@@ -20,7 +20,7 @@ from halfulp.running import evaluate
 
 ov: Any = pytest.importorskip("openvino")
 op: Any = pytest.importorskip("openvino.opset1")
-operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
+operators: Any = pytest.importorskip("halfulp.integrations.openvino")
 
 X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)
 Y = np.array([[3, 4, 2], [0, 1, 3]], np.float32)

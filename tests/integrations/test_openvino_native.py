@@ -19,8 +19,7 @@ from halfulp.types import TYPES
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
 plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
-native: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
-operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
+native = operators = plugin
 engine: Any = pytest.importorskip("halfulp.integrations.openvino.engine")
 
 POWER, PRELU = hu.op("openvino.Power-1"), hu.op("openvino.PReLU-1")

@@ -28,7 +28,7 @@ def test_what_is_forbidden(call, text):
     known = all(shape is not None and None not in shape for _, shape in operands)
     if known and 1 <= len(operands) <= 2:
         with pytest.raises(SpecError) as planned:
-            op.plan(*(TensorType(*operand) for operand in operands), attributes=attributes)
+            op.plan(*(TensorType(*operand) for operand in operands), **attributes)
         assert str(planned.value) == str(caught.value)
 
 

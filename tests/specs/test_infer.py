@@ -67,9 +67,9 @@ def test_plan_agrees_with_infer_and_with_numpy(call):
     expected = infer(op, x, y, attributes)
     if expected == "error":
         with pytest.raises(SpecError):
-            op.plan(TensorType(kind, x), TensorType(kind, y), attributes)
+            op.plan(TensorType(kind, x), TensorType(kind, y), **attributes)
         return
-    plan = op.plan(TensorType(kind, x), TensorType(kind, y), attributes)
+    plan = op.plan(TensorType(kind, x), TensorType(kind, y), **attributes)
     assert plan.output == (kind, expected)
     view = np.empty(y).reshape(plan.y_shape)
     assert np.broadcast_shapes(x, view.shape) == expected
@@ -118,7 +118,7 @@ def meets_by_axis(x: Static, y: Static, attributes: Mapping[str, Any]) -> Iterat
 )
 def test_pow_1_places_y_as_the_document_says(y, attributes):
     x = (2, 3, 4, 5)
-    plan = find("onnx.Pow-1").plan(TensorType("float32", x), TensorType("float32", y), attributes)
+    plan = find("onnx.Pow-1").plan(TensorType("float32", x), TensorType("float32", y), **attributes)
     values = np.arange(np.prod(y)).reshape(y)
     placed = np.broadcast_to(values.reshape(plan.y_shape), x)
     where = {} if not attributes["broadcast"] else attributes
@@ -248,7 +248,7 @@ def test_operands_come_in_many_forms():
 def test_an_operator_of_one_input_keeps_its_shape():
     op = find("directml.ELEMENT_WISE_CONSTANT_POW-3_0")
     assert op.infer(("float16", ("N", None)), Exponent=2) == ("float16", ("N", None))
-    plan = op.plan(TensorType("float32", (2, 3)), attributes={"Exponent": 0.1, "ScaleBias": (2, 1)})
+    plan = op.plan(TensorType("float32", (2, 3)), Exponent=0.1, ScaleBias=(2, 1))
     assert plan == Plan(TensorType("float32", (2, 3)), ())
 
 

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from halfulp.conversion.editor import view_of
+from halfulp.conversion.editor import Editor
 from halfulp.conversion.spellings import is_never_negative
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
@@ -53,30 +53,19 @@ class Operand:
     type: str | None = None  # an element type's name; None where it is not known
     shape: Shape = None  # as graphs have it; None where not even the rank is known
     constant: Array | None = None  # the array that it always is, where the file holds it; not in a report
-    text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
-    def __post_init__(self) -> None:
-        if self.constant is None:
-            return
-        if self.values is None:
-            self.text = "?"
-            return
-        few = [*self.values[:4], *self.values[4:][-1:]]
-        texts = [number(self.constant.dtype.type(value)) for value in few]
-        some = f"{self.values.size} values from {texts[0]} to {texts[-1]}" if len(texts) > 4 else ""
-        self.text = some or ", ".join(texts) or "no values"
+    @cached_property
+    def text(self) -> str | None:
+        """The values of that array as tables show them."""
+        if self.constant is None or self.values is None:
+            return None if self.constant is None else "?"
+        few = [number(self.constant.dtype.type(value)) for value in (*self.values[:4], *self.values[4:][-1:])]
+        some = f"{self.values.size} values from {few[0]} to {few[-1]}" if len(few) > 4 else ""
+        return some or ", ".join(few) or "no values"
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
         return shown if self.text is None else f"{shown} = {self.text}"
-
-    @cached_property
-    def by_value(self) -> Hashable:
-        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
-        array = self.constant
-        if array is None:
-            return None
-        return array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array)
 
     @cached_property
     def values(self) -> Array | None:
@@ -98,8 +87,7 @@ class Operand:
         if self.constant.dtype.kind not in "iu":
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.array(float(text)).astype(self.constant.dtype).astype(np.float64)
-        is_equal = np.any(self.values == value)
-        return bool(is_equal or (value != value and np.any(self.values != self.values)))
+        return bool(np.any(self.values == value) or (value != value and np.any(self.values != self.values)))
 
 
 def number(value: Any) -> str:
@@ -116,11 +104,16 @@ class Breach(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node, and the results for it; in a report without the network around it."""
+    """One Pow or PRelu node, and the results for it; in a report without the network around it.
+
+    Where a network runs on data, so that other nodes are looked at, it may be any node that makes floats.
+    """
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: str  # the opset or feature level that puts it in force
+    asked: (
+        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
+    )
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
@@ -132,6 +125,7 @@ class Use:
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
     breaks: tuple[Breach, ...] = ()  # the clauses that it breaks
     targets: tuple[Any, ...] = ()  # the statement about it for each target
+    data: Any = None  # the effect of the inputs on it, if it ran
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
@@ -215,8 +209,9 @@ class Use:
 
     @property
     def constants(self) -> Hashable:
-        """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
+        """A key that nodes with equal constants share. A large constant is equal to itself alone."""
+        arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
+        return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
@@ -233,9 +228,8 @@ class Use:
     def let_go(self) -> None:
         """Drop the network around the node and the arrays of its constants, which a report does not need."""
         self.scope = None
-        for operand in (*self.inputs, self.output, self.second):
-            operand.constant = None
-            vars(operand).pop("values", None)
+        for operand in (*self.inputs, self.output):
+            vars(operand).update(text=operand.text, constant=None, values=None)
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
@@ -252,15 +246,10 @@ def open_slope(use: Use) -> str | None:
     return None if use.slope is None else fits_only_if(use.row, *use.slope)
 
 
-def shown(value: Any) -> str:
-    """Return an attribute's value in one line."""
-    return printable(str(value))
-
-
 # --- of a model in ONNX ------------------------------------------------------------------------------
 
 
-def of_onnx(model: Onnx) -> list[Use]:
+def of_onnx(model: Onnx) -> tuple[Use, ...]:
     """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
 
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu may break
@@ -270,7 +259,7 @@ def of_onnx(model: Onnx) -> list[Use]:
     *functions, main = owners_of(model.proto)
     has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
-    uses = list(chain.from_iterable(_within(model, top, ()) for top in tops))
+    uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
     if isinstance(error, ModelError) and not any(map(breaches, uses)):
         raise error
@@ -281,9 +270,8 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
     inside = subgraphs if scope.has_bodies else lambda _: ()
-    steps = (
-        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
-    )
+    read = (chain(node.input, *(read_names(body) for _, body in inside(node))) for node in nodes)
+    steps = zip(read, (node.output for node in nodes), strict=True)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
@@ -308,7 +296,7 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
 
 def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
     """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
-    view, mistaken = view_of(scope), defaultdict[str, dict[str, str]](dict)
+    view, mistaken = Editor(scope), defaultdict[str, dict[str, str]](dict)
     for power, runtime, reason in fused(scope):
         if reason:
             mistaken[power.output[0]][runtime] = reason
@@ -343,7 +331,7 @@ def _folded(
 # --- OpenVINO's IR -------------------------------------------------------------------------------
 
 
-def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple[str, ...]]:
     """Return the Power and PReLU layers of an IR file; a body's follow those of the graph around it.
 
     The second result has the layers that halfulp has put in the place of others, which an audit does not look into.
@@ -370,7 +358,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 uses.append(placed(use))
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
-    return uses, tuple(replaced)
+    return tuple(uses), tuple(replaced)
 
 
 _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}

@@ -59,9 +59,7 @@ class Summary(NamedTuple):
 
 
 def summary(times: Sequence[float]) -> Summary:
-    if len(times) == 1:
-        return Summary(times[0], times[0], times[0], times[0])
-    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    low, median, high = np.quantile(times, (0.25, 0.5, 0.75)).tolist()
     return Summary(median, low, high, min(times))
 
 
@@ -91,13 +89,11 @@ def in_turns(
     return taken
 
 
-def samplers(calls: Mapping[str, Call]) -> dict[str, Callable[[], float]]:
-    """Return for each call a function that takes its time, for ``in_turns``; it is called now, to warm it up."""
-    return {name: _sampler(call) for name, call in calls.items()}
+def sampler(call: Call) -> Callable[[], float]:
+    """Return a function that times a call, repeated if it is short, and after another call if that warms caches.
 
-
-def _sampler(call: Call) -> Callable[[], float]:
-    """Return a function that times a call, repeated if it is short, and after another call if that warms caches."""
+    The call is made at once, to warm it up and to estimate its time.
+    """
 
     def timed(repeats: int) -> float:
         start = time.perf_counter()
@@ -200,8 +196,8 @@ def measure(row: str, threads: int, seconds: float) -> dict[str, str]:
     right = np.array(calls["halfulp"]())
     exact = {name: f"; {exactness(np.asarray(call()), right)}" for name, call in calls.items()}
     exact["halfulp"] = ""
-    samples = in_turns(samplers(calls), seconds).items()
-    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in samples}
+    taken = in_turns({name: sampler(call) for name, call in calls.items()}, seconds).items()
+    return {name: spread(summary([1e9 / SIZE * t for t in times])) + exact[name] for name, times in taken}
 
 
 # --- a network -----------------------------------------------------------------------------------
@@ -288,23 +284,23 @@ def compare(
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     refused: dict[str, str] = {}
     ran: dict[str, tuple[NodeTimes, list[Exactness], dict[str, Array]]] = {}
-    calls: dict[str, Call] = {}
+    samples: dict[str, Callable[[], float]] = {}
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
     for exact, whose in ((False, "ONNX Runtime"), (True, "halfulp")):
         progress(f"preparing it with {whose}'s kernels")
         try:
-            settings = engine.Settings(exact=exact, threads=threads)
+            settings: dict[str, Any] = {"exact": exact, "threads": threads}
             compared = _exactness(model, inputs, exact=exact)
-            session, results, reports = engine.open_profiled(model, inputs, settings, runs=PROFILED_RUNS)
+            session, results, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
         except HalfulpError as error:
             refused[whose] = error.message
             continue
         tensors = {name: each for name, each in results.items() if str(getattr(each, "dtype", "")) in TYPES}
         ran[whose] = node_times(reports, names, exact=exact), compared, tensors
-        calls[whose] = partial(engine.run_in, session, model, inputs)
+        samples[whose] = sampler(partial(engine.run_in, session, model, inputs))
     progress("measuring")
-    times = in_turns(samplers(calls), seconds) if calls else {}
+    times = in_turns(samples, seconds) if samples else {}
     contenders = {whose: Contender(*ran[whose], times[whose]) for whose in ran}
     own, ours = (contenders.get(whose) or refused[whose] for whose in ("ONNX Runtime", "halfulp"))
     outputs = [contender.outputs for contender in contenders.values()]
@@ -323,7 +319,7 @@ def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[E
     held = {name: model.scope().array(name, or_default=True) for name in names}
     known = {name: array for name, array in held.items() if array is not None} | {**inputs}
     watched = rounded(model.with_outputs([name for name in names if name not in known]))
-    known |= engine.runner(watched, engine.Settings(exact=exact, optimized=False))(inputs)
+    known |= engine.runner(watched, exact=exact, optimized=False)(inputs)
 
     def right(node: Node) -> Array:
         return operators.op(node.operator)(*(known[name] for name in node.inputs), **node.attributes)

@@ -157,7 +157,8 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     """Name the entries of the allow list that allow nothing, and exit with the status of the findings."""
     from halfulp.conformance.document import all_faults, faults
 
-    found = [(r.document["target"]["name"], fault) for r in reports for fault in all_faults(r.document)]
+    documents = [report.document for report in reports]
+    found = [(each["target"]["name"], fault) for each in documents for fault in all_faults(each)]
     for report in reports:
         name = report.document["target"]["name"]
         for entry in report.stale:
@@ -167,7 +168,7 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     if reports[-1].interrupted:  # it ends the run
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
-    if any(faults(report.document, fail_on) for report in reports):
+    if any(faults(document, fail_on) for document in documents):
         raise typer.Exit(1)
 
 

@@ -86,7 +86,7 @@ def broadcast(case: Case) -> tuple[Array, ...]:
     if len(case.inputs) == 1:
         return case.inputs
     x, y = case.inputs
-    plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
+    plan = case.row.plan(tensor_type(x), tensor_type(y), **case.attributes)
     return np.broadcast_arrays(x, y.reshape(plan.y_shape))
 
 

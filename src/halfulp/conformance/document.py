@@ -174,10 +174,7 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> Part:
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
     """Return a key that sorts operator versions and types as halfulp's own tables do."""
-    return ids().index(operator), [type_order(name) for name in types]
-
-
-type_order = list(TYPES).index  # a key that sorts types as the table of types does
+    return ids().index(operator), list(map([*TYPES].index, types))
 
 
 def machine() -> str:

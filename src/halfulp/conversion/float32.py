@@ -166,7 +166,7 @@ def is_norm(match: Match) -> Answer:
     is_inverse = (numbers.get("negative") or -1) < 0
     names = [name for name in ("epsilon", "u", "x") if name in match]
     are_right = all((known.tensor(match[name]) is not None) == (name == "epsilon") for name in names)
-    return {} if all((is_square, is_root, is_inverse, are_right)) else None
+    return all((is_square, is_root, is_inverse, are_right))
 
 
 NORMS = tuple(
@@ -256,7 +256,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
         return None
 
-    walk.rewrite(owner, opset, is_wanted, rewrite)
+    walk.rewrite(is_wanted, rewrite, "", (owner, opset))
 
 
 def _widen_attributes(node: NodeProto) -> None:
@@ -345,9 +345,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
     twin = widened(before)
     try:
         _, (run,) = runs(before)
-        inputs, told = feed.made(before, run)
+        inputs, old, told = feed.first(before, run)
         inputs = by_name(before.graph.inputs, inputs, before.file)
-        old = run(inputs)
         exact = runs(twin)[1][0](as_declared(inputs, twin))
         engine, (run,) = runs(after)
         new = run(inputs)

@@ -31,9 +31,8 @@ from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printab
 from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
-from halfulp.models.onnx.infer import Scope, inferred
 from halfulp.models.onnx.inline import inlined, rename
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of
+from halfulp.models.onnx.tensors import declaration, enum_of
 from halfulp.models.onnx.walk import (
     Owner,
     attributes_of,
@@ -79,9 +78,8 @@ def expand_operators(walk: Walk, named: str) -> None:
             raise HalfulpError(f"{name[:80]!r} {reason}; {did_you_mean(name, sorted(bodies()))}")
         before = len(walk.changes)
         for owner, opset in owners_of(walk.proto):
-            keys = ((node, identity(node)) for node in every_node(owner))
-            nodes = [node for node, key in keys if key[:2] == ("", name) and key not in functions]
-            _expand(walk, owner, opset, name, nodes)
+            nodes = [node for node in every_node(owner) if identity(node)[:2] == ("", name)]
+            _expand(walk, owner, opset, name, [node for node in nodes if identity(node) not in functions])
         if len(walk.changes) == before:
             walk.changes.append(Change(walk.file, f"has no node {name}", is_notice=True))
 
@@ -100,7 +98,7 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodePro
             raise NoExactForm(f"{name} has no function body for these operands")
 
     _through(walk, owner, opset, version, wanted)
-    walk.rewrite(owner, version, wanted, expand)
+    walk.rewrite(wanted, expand, "", (owner, version))
     _through(walk, owner, version, opset, wanted)
     hint = "" if version == opset else f"; the function body of {name} is that of opset {version}"
     if any("float16" in why for _, _, why in walk.refused.values()):
@@ -201,9 +199,10 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    walk.rewrite(
-        owner, there, lambda n: changes(n.op_type, here, there) and (wanted is None or wanted(n)), rewrite
-    )
+    def differs(node: NodeProto) -> bool:
+        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
+
+    walk.rewrite(differs, rewrite, "", (owner, there))
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
@@ -496,18 +495,16 @@ def _fold(model: ModelProto) -> None:
     graph = model.graph
     if any(map(subgraphs, graph.node)):
         return
-    known = Scope(graph, _types_of(model), TensorReader("", None))
+    known = Onnx(model, ask="none").scope()
     read = {info.name for info in graph.output}
     made = {name for node in graph.node for name in node.output}
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
         node.CopyFrom(known.as_cast(node))
         kept, gone = node.input[0], node.output[0]
-        is_same = known.value(kept).type is not None and known.value(kept).type == known.value(gone).type
+        is_same = known.value(kept).type == known.value(gone).type is not None
         if is_same and (gone not in read or kept in made):
-            kept, gone = (gone, kept) if gone in read else (kept, gone)
             graph.node.remove(node)
-            for names in (names for each in graph.node for names in (each.input, each.output)):
-                names[:] = [kept if name == gone else name for name in names]
+            rename(graph, {kept: gone} if gone in read else {gone: kept}, "")
     for node in reversed([*graph.node]):
         held = known.tensor(node.output[0]) if node.op_type != "Constant" else None
         if held is not None:
@@ -525,7 +522,7 @@ def _splice(
     original = {"": ""} | {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
-    graph, types = model.graph, _types_of(model)
+    graph, types = model.graph, Onnx(model, ask="none").types[""]
     for tensor in graph.initializer:
         if tensor.name not in original:
             original[tensor.name] = edit.constant(tensor, "constant")
@@ -590,11 +587,6 @@ def _converted(op_type: str, model: bytes, to: int) -> bytes:
             f"the onnx package does not convert {op_type} to opset {to}{reason}; the exporter may write it, such as"
             f" torch.onnx.export(..., opset_version={to})"
         ) from None
-
-
-def _types_of(model: ModelProto) -> dict[str, Value]:
-    values, graph = inferred(model).graph.value_info, model.graph
-    return {info.name: declared(info, "") for info in (*graph.input, *graph.output, *values)}
 
 
 def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:

@@ -13,23 +13,15 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from halfulp.conversion import Conversion
+from halfulp.conversion import Conversion, passes
 from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
-from halfulp.conversion.passes import (
-    by_nodes,
-    correct_declarations,
-    is_harmless,
-    raise_for_weights,
-    refusal,
-    run_passes,
-)
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
-from halfulp.conversion.walk import Walk, check_clauses, separate
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
 from halfulp.errors import (
     REPAIR,
     Finding,
@@ -230,7 +222,7 @@ def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
     check_text(proto, file)
-    changes, unknown = raise_for_weights(model), dict[str, None]()
+    changes, unknown = passes.raise_for_weights(model), dict[str, None]()
     for _, graph in graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
@@ -283,14 +275,14 @@ def _repaired(
     source: Onnx, slopes: Slopes | None, *, may_raise: bool = True
 ) -> tuple[Onnx, list[Change], list[Left]]:
     new, file, mender = source.copy(), source.file, Mender(slopes, may_raise=may_raise)
-    before, found = dict[tuple[str, str], Value](), by_nodes(new)
+    before, found = dict[tuple[str, str], Value](), passes.by_nodes(new)
     if corrected := _correct_casts(new, found):
-        found = by_nodes(new)
-    is_as_read = not (correct_declarations(new, found, before, shapes=False) or corrected)
+        found = passes.by_nodes(new)
+    is_as_read = not (passes.correct_declarations(new, found, before, shapes=False) or corrected)
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
-    unreached = walk.told()
+    unreached = drop_unreached(walk)
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mended = run_passes(walk, (_mend, (mender, returned)), may_leave=True)
+    mended = passes.run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
         names = sorted({n.name or known.label(n) for n, known in prelus})
@@ -300,12 +292,12 @@ def _repaired(
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
-            run_passes(Walk(new), (to_opset, opset))
+            passes.run_passes(Walk(new), (to_opset, opset))
         except UnsupportedError:
             return _repaired(source, slopes, may_raise=False)
         mended.append(Change(file, f"becomes one of opset {opset}"))
-    found = found if is_as_read and not mended else by_nodes(new)
-    changes = [*mended, *corrected, *correct_declarations(new, found, before)]
+    found = found if is_as_read and not mended else passes.by_nodes(new)
+    changes = [*mended, *corrected, *passes.correct_declarations(new, found, before)]
     if not changes:
         return source, [], left
     if all(each.valid for each in left):
@@ -323,12 +315,12 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
     _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
-    walk.rewrite_all(is_ours, mender.mend)
+    walk.rewrite(is_ours, mender.mend)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        walk.rewrite_all(is_ours, mender.mend)
+        walk.rewrite(is_ours, mender.mend)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -349,7 +341,7 @@ def _mend_layers(walk: Walk) -> None:
             node = remade(node, drop={"spatial"})
         edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
+    walk.rewrite(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -359,37 +351,27 @@ def _infinite(match: Match) -> Answer:
     """The factor is infinite in float16, as a mask's fill that a converter has rounded."""
     greatest, array = np.finfo(np.float16).max, match.array("factor")
     if array is None or match.type("factor") != "float16" or not np.isinf(array).any():
-        return None
+        return False
     place = [*match.root.input].index(match["factor"])
     return {"finite": np.clip(array, -greatest, greatest), "place": place}
 
 
 def _divides(match: Match) -> Answer:
     """The limit is 0 in float16, where torch's ``normalize`` has 1e-12, and an Expand behind it is a divisor."""
-    limit, read, maker = match.view.number(match["limit"]), match.view.readers, match.maker("length")
-    is_length = maker.op_type in ("Pow", "Sqrt", "ReduceL2")
+    read, is_length = match.view.readers, match.maker("x").op_type in ("Pow", "Sqrt", "ReduceL2")
     expanded = {each.output[0] for each in read[match.root.output[0]] if each.op_type == "Expand"}
     divisors = {each.input[1] for name in expanded for each in read[name] if each.op_type == "Div"}
-    is_divisor = is_length and not expanded.isdisjoint(divisors)
-    applies = all((match.type("length") == "float16", limit == 0, is_divisor))
-    return {"least": np.array(np.finfo(np.float16).smallest_subnormal)} if applies else None
+    is_zero = match.type("x") == "float16" and scalar(match["limit"], match.view.scope) == 0
+    applies = is_zero and is_length and not expanded.isdisjoint(divisors)
+    return applies and {"least": np.array(np.finfo(np.float16).smallest_subnormal)}
 
 
-_FINITE = "what was infinite or NaN is finite"
+_FINITE, _NAN = "what was infinite or NaN is finite", "what was NaN is 0"
 _FACTOR = f"its input {{place}} is finite: {INFINITE}"
 FACTORS = (Rule("Mul(x, factor)", "Mul(x, finite)", (_infinite,), _FINITE, None, since=1, says=_FACTOR),)
-_NAN = "what was NaN is 0"
 _LIMIT = "its lower limit, 0 in float16, becomes {least:.0e}: a vector of zeros is divided by it"
 _LIMITS = tuple(
-    Rule(
-        f"Clip(length, limit{most})",
-        f"Clip(length, least{most})",
-        (_divides,),
-        _NAN,
-        None,
-        since=1,
-        says=_LIMIT,
-    )
+    Rule(f"Clip(x, limit{most})", f"Clip(x, least{most})", (_divides,), _NAN, None, since=1, says=_LIMIT)
     for most in ("", ", most")
 )
 
@@ -430,7 +412,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    walk.rewrite_all(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
+    walk.rewrite(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[dict[int, str], bool]]:
@@ -483,8 +465,8 @@ def _breach_of_a_call(model: Onnx) -> ModelError | None:
 
 def _refused(model: Onnx, *, valid: bool = False) -> list[Left]:
     """Return the error that the onnx package's checker finds in a model."""
-    found = refusal(model.proto)
-    if found is None or is_harmless(found, model.proto):
+    found = passes.refusal(model.proto)
+    if found is None or passes.is_harmless(found, model.proto):
         return []
     why = f"the onnx package's checker refuses it: {found.reason}"
     return [_left(model.file, found.node, why, valid=valid)]
@@ -614,8 +596,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
                 return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
-        inputs, told = feed.made(new, run)
-        outputs = run(inputs)
+        _, outputs, told = feed.first(new, run)
     except HalfulpError as error:
         return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))

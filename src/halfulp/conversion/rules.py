@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,10 +32,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, to_legacy, view_of
+from halfulp.conversion.editor import Editor, to_legacy
 from halfulp.conversion.walk import Walk
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.infer import Scope
+from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
@@ -54,30 +54,20 @@ _MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
 
 
 def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
-    """Read a term. A name among ``parts`` stands for the term there."""
-    return cast(Term, _Parts(parts).visit(ast.parse(text, mode="eval").body))
+    """Read a term. A name among ``parts`` stands for the term there, which is read once: norms have parts of parts."""
 
+    class Plain(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.AST:
+            return read(parts[name.id]) if name.id in parts else name
 
-class _Parts(ast.NodeTransformer):
-    """Puts the terms in the place of their names. Each is read once: norms have parts of parts."""
+        def visit_UnaryOp(self, negative: ast.UnaryOp) -> ast.AST:
+            return ast.Constant(ast.literal_eval(negative))
 
-    def __init__(self, parts: Mapping[str, str]) -> None:
-        self._parts = parts
-        self._read = cache(lambda name: self.visit(ast.parse(parts[name], mode="eval").body))
+    @cache
+    def read(text: str) -> Term:
+        return cast(Term, Plain().visit(ast.parse(text, mode="eval").body))
 
-    def visit_Name(self, name: ast.Name) -> ast.AST:
-        """Return the term of a name among the parts, and any other name."""
-        return self._read(name.id) if name.id in self._parts else name
-
-
-def number_of(term: Term) -> float | None:
-    """Return the number that a term is, else None."""
-    match term:
-        case ast.Constant(value=int() | float() as number):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return None
+    return read(text)
 
 
 def roots(term: Term) -> Iterator[str]:
@@ -120,7 +110,7 @@ def matches(
                 bound = {**bound, NODES: (*bound.get(NODES, ()), maker)}
                 for order in _orders(op_type, operands, maker):
                     yield from _matched(order, maker, view, bound)
-        case _ if (number := number_of(term)) is not None and _is(view.number(name), number):
+        case ast.Constant(value=int() | float() as number) if _is(name, number, view):
             yield bound
 
 
@@ -144,19 +134,19 @@ def _matched(operands: list[Term], node: NodeProto, view: Editor, bound: Bound) 
     for place, (term, name) in enumerate(zip(operands, node.input, strict=False)):
         # A number has to leave the shape of those beside it.
         of_others = max([0, *ranks[:place], *ranks[place + 1 :]])
-        if isinstance(term, ast.Constant | ast.UnaryOp) and ranks[place] > of_others:
+        if isinstance(term, ast.Constant) and ranks[place] > of_others:
             return []
         bounds = chain.from_iterable(map(partial(matches, term, name, view), bounds))
     return bounds
 
 
-def _is(array: Array | None, number: float) -> bool:
-    """Tell whether the element of a constant is a number as its type rounds it."""
-    if array is None:
-        return False
+def _is(name: str, number: float, view: Editor) -> bool:
+    """Tell whether a value is a constant of one element, a number as its type rounds it."""
+    found = scalar(name, view.scope)
+    if found is None or "int" in (kind := str(view.value(name).type)):
+        return found == number
     with np.errstate(all="ignore"):
-        held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
-    return bool(array.reshape(()) == held)
+        return found == float(np.array(number).astype(dtype_named(kind)))
 
 
 # --- building -------------------------------------------------------------------------------------
@@ -187,14 +177,14 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
             elif isinstance(each, ast.Name):
                 made = edit.constant(value, each.id)
             else:
-                made = edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+                made = edit.constant(np.array(value.value).astype(dtype_named(beside)), "constant")
             names[id(value)] = made
         return names[id(value)]
 
     def added(call: ast.Call, old: NodeProto | None = None) -> str:
         assert isinstance(call.func, ast.Name)
         op_type, operands = call.func.id, call.args
-        values = [name_of(each) for each in operands if number_of(each) is None]
+        values = [name_of(each) for each in operands if not isinstance(each, ast.Constant)]
         beside = next(filter(None, (edit.value(name).type for name in values)), kind)
         inputs = [name_of(each, beside) for each in operands]
         output = None if old is None else old.output[0]
@@ -290,7 +280,7 @@ class Match:
         return self.value(name).shape
 
 
-Answer = Mapping[str, Any] | bool | None
+Answer = dict[str, Any] | bool
 Check = Callable[[Match], Answer]
 """Returns whether a rule applies, or what the replacement needs by name: arrays, attributes, terms."""
 
@@ -332,13 +322,14 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if self.becomes and not _is_closed(match):
-                continue
+            read = Counter(name for node in match.nodes for name in node.input)
+            inner = (node.output[0] for node in match.nodes[1:])
+            if self.becomes and any(view.reads[name] != read[name] for name in inner):
+                continue  # other nodes read them, too
             for check in self.checks:
-                answer = check(match)
-                if answer is None or answer is False:
+                if not (answer := check(match)):
                     break
-                match = match if answer is True else Match(self, view, {**match.bound, **answer})
+                match = Match(self, view, {**match.bound, **answer}) if isinstance(answer, dict) else match
             else:
                 return match
         return None
@@ -394,7 +385,7 @@ def rewrite(
             stays(node, edit)
         return edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ends, replace)
+    walk.rewrite(lambda node: node.op_type in ends, replace)
     return len(places)
 
 
@@ -405,20 +396,13 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
         for op_type in dict.fromkeys(roots(rule.pattern)):
             by_root[op_type].append(rule)
     for scope in scopes:
-        view, taken = view_of(scope), set[int]()
+        view, taken = Editor(scope), set[int]()
         for node in reversed(view.nodes):
             if id(node) not in taken:
                 matched = (rule.match(node, view) for rule in by_root[node.op_type])
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
                     yield match
-
-
-def _is_closed(match: Match) -> bool:
-    """Tell whether only the nodes of a form read the values within it."""
-    own = [name for node in match.nodes for name in node.input]
-    inner = (node.output[0] for node in match.nodes[1:])
-    return all(match.view.reads[name] == own.count(name) for name in inner)
 
 
 def written(match: Match) -> str:
@@ -431,7 +415,6 @@ def written(match: Match) -> str:
             return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
         if name in names:
             return names[name]
-        number = match.view.number(name)
-        return f"{0 if number is None else number.item():g}"
+        return f"{scalar(name, match.view.scope) or 0:g}"
 
     return term_of(match.root.output[0])

@@ -42,30 +42,25 @@ def fits(match: Match) -> Answer:
     return UNIDIRECTIONAL.fits(x, slope) and all(b == 1 or (b == a is not None) for a, b in pairs)
 
 
-def finite(match: Match) -> Answer:
-    """No slope is infinite or NaN. If the slopes are not known, the change says what an infinite one gave."""
-    slope = match.array("slope")
-    return {DIFFERS: _INFINITE.format("gave")} if slope is None else _is_finite(slope)
+def _slopes(holds: Callable[[Array], Any], unknown: Answer = False, name: str = "slope") -> Check:
+    """Return a check of slopes that are constants, with the answer for others."""
+    return lambda match: unknown if (slope := match.array(name)) is None else holds(slope)
 
 
-def not_below_0(match: Match) -> Answer:
-    """The slopes are finite and have no sign. If X is a zero, the product is that zero."""
-    slope = match.array("slope")
-    return slope is not None and _is_finite(slope) and not np.signbit(slope).any()
+def _is_finite(slope: Array) -> bool:
+    return bool(np.isfinite(slope.astype(np.float64)).all())
 
 
-def from_0_to_1(match: Match) -> Answer:
-    """The slopes are constants from 0 to 1, so that PRelu is the maximum of X and the product."""
-    slope = match.array("slope")
-    if slope is None or not ((slope >= 0) & (slope <= 1)).all():
-        return False
-    return bool(slope.all()) or {DIFFERS: "at +inf a slope of 0 gave NaN"}
-
-
-def negated(match: Match) -> Answer:
-    """The constant is a finite slope with the other sign."""
-    slope = match.array("minus_slope")
-    return slope is not None and _is_finite(slope) and {"slope": -slope}
+# Where slopes are not known, the change says what an infinite one gives, or gave.
+_GIVES, _GAVE = ({DIFFERS: _INFINITE.format(word)} for word in ("gives", "gave"))
+finite = _slopes(_is_finite, unknown=_GAVE)
+may_be_infinite = _slopes(lambda slope: _is_finite(slope) or _GIVES, unknown=_GIVES)
+# If X is a zero, its product with a slope without a sign is that zero.
+not_below_0 = _slopes(lambda slope: _is_finite(slope) and not np.signbit(slope).any())
+# With such slopes, PRelu is the maximum of X and the product.
+_OF_0 = {DIFFERS: "at +inf a slope of 0 gave NaN"}
+from_0_to_1 = _slopes(lambda slope: ((slope >= 0) & (slope <= 1)).all() and (slope.all() or _OF_0))
+negated = _slopes(lambda slope: _is_finite(slope) and {"slope": -slope}, name="minus_slope")
 
 
 def alpha(match: Match) -> Answer:
@@ -90,12 +85,6 @@ def of_type(*words: str) -> Check:
     return lambda match: (match.type("x") or match.type("slope")).startswith(words)
 
 
-def may_be_infinite(match: Match) -> Answer:
-    """The change says what an infinite slope gives, unless all slopes are known and finite."""
-    slope = match.array("slope")
-    return (slope is not None and _is_finite(slope)) or {DIFFERS: _INFINITE.format("gives")}
-
-
 def in_rank(match: Match) -> Answer:
     """A row of slopes gets the rank of X: OpenVINO makes a PReLU per channel of a sum with one of rank 1."""
     rank, slope = len(match.shape("x") or ()), match.shape("slope")
@@ -108,10 +97,6 @@ def per_channel(match: Match) -> Answer:
     rank, slope = len(match.shape("x") or ()), match.shape("slope") or ()
     is_channel = rank > 1 and len(slope) == 1 and slope != (1,)
     return {"axis": 1, "broadcast": 1} if is_channel else {"axis": None, "broadcast": None}
-
-
-def _is_finite(slope: Array) -> bool:
-    return bool(np.isfinite(slope.astype(np.float64)).all())
 
 
 _PARTS = {
@@ -151,18 +136,17 @@ FOLD_PRELU = (
 )
 """The forms that become PRelu. A new one is a row."""
 
-_WHERE = "Where(Less(x, 0), Mul(slope, x), x)"
 _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
-_BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
-
-_expand = partial(Rule, "PRelu(x, slope)")
-_IN_SUM = (in_rank, may_be_infinite)
+_PADDED = _SUM.format("Unsqueeze(slope, axes=lead)")
 _PER_CHANNEL = _SUM.format("slope, axis=axis, broadcast=broadcast")
+_BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
+_IN_SUM = (in_rank, may_be_infinite)
+_expand = partial(Rule, "PRelu(x, slope)")
 
 EXPAND_PRELU = (
-    _expand(_WHERE, (of_type("int", "float", "bfloat"),), NAN, since=9),
+    _expand("Where(Less(x, 0), Mul(slope, x), x)", (of_type("int", "float", "bfloat"),), NAN, since=9),
     _expand("x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
-    _expand(_SUM.format("Unsqueeze(slope, axes=lead)"), _IN_SUM, ZERO, until=8, says=_BY_SUM),
+    _expand(_PADDED, _IN_SUM, ZERO, until=8, says=_BY_SUM),
     _expand(_PER_CHANNEL, (per_channel, may_be_infinite), ZERO, since=1, until=6, says=_BY_SUM),
 )
 """Rows for the types and opsets of PRelu, into operators that every runtime has."""

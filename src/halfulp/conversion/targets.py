@@ -16,17 +16,7 @@ from typing import Any
 from onnx import FunctionProto, NodeProto
 
 from halfulp.conversion import spellings
-from halfulp.conversion.editor import (
-    Change,
-    Editor,
-    NoExactForm,
-    Terms,
-    exactly_as,
-    holds,
-    is_one,
-    remade,
-    settle,
-)
+from halfulp.conversion.editor import Change, Editor, NoExactForm, exactly_as, holds, is_one, remade, settle
 from halfulp.conversion.opset import NEWEST, opset_of, to_opset
 from halfulp.conversion.rules import apply_first
 from halfulp.conversion.walk import Walk
@@ -79,7 +69,7 @@ class Target:
         if operator == "PRelu" or operator in self.spelled:
             return operator not in self.spelled
         x, y = (*types, "", "")[:2]
-        return Terms(self.bases, self.exponents).takes(x, y) and not {x, y} & self.unlike.keys()
+        return x in self.bases and y in (self.exponents or (x,)) and not {x, y} & self.unlike.keys()
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -182,7 +172,7 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
 
 TARGET = (
     _into_range,
-    lambda walk, name: walk.rewrite_all(is_ours, partial(_accept, _target(name)), name),
+    lambda walk, name: walk.rewrite(is_ours, partial(_accept, _target(name)), name),
 )
 """The passes that rewrite a model for a target, whose name is the option's value."""
 
@@ -199,7 +189,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     exponent = edit.array(node.input[1])
     if x not in target.bases or (target.widens_base and _is_narrow(x, y, exponent)):
         base, between = wider(x, target)
-    wanted = Terms(target.bases, target.exponents if edit.opset >= 12 else ()).beside(base)
+    wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
         # An integer base wraps around with an integer exponent, and saturates with a float exponent.

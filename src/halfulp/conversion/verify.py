@@ -23,7 +23,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
-from halfulp.models.run.inputs import Fit, fit
+from halfulp.models.run.inputs import fit, make_up
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES, from_integers, integer_range
 
@@ -53,9 +53,9 @@ def runs(*models: Model) -> tuple[str, list[Run]]:
     if find_spec("onnxruntime") and not all(map(is_all_ours, models)):
         from halfulp.integrations.onnxruntime import engine
 
-        plain = engine.Settings(optimized=False)
         with suppress(HalfulpError):  # refused, or can't be patched because types are not declared
-            return "onnxruntime", [engine.runner(rounded(m), plain) for m in models if isinstance(m, Onnx)]
+            given = [rounded(model) for model in models if isinstance(model, Onnx)]
+            return "onnxruntime", [engine.runner(model, optimized=False) for model in given]
     if any(foreign(model.graph.nodes) for model in models):  # layers of an IR file that only OpenVINO has
         from halfulp.integrations.openvino.engine import Runner
 
@@ -85,11 +85,6 @@ def rounded(model: Onnx) -> Onnx:
         del scope.owner.node[:]
         scope.owner.node.extend(nodes)
     return rounded
-
-
-def has_ours(model: Model) -> bool:
-    """Return whether a model has a Pow or PRelu of ONNX, in its functions too."""
-    return any(map(is_ours, all_nodes(model.graph.nodes)))
 
 
 def is_ours(node: Node) -> bool:
@@ -188,17 +183,22 @@ class Feed(NamedTuple):
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
         made = fit(model, run, seed=self.seed, dims=self.dims)
-        seeds = range(self.seed, self.seed + _ROUNDS)
-        return ((f"inputs of seed {seed}", self._set(model, made, seed)) for seed in seeds), str(made)
+        integers = is_all_ours(model)
+        seeds = range(self.seed + 1, self.seed + _ROUNDS)
+        special = (
+            (seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds
+        )
+        sets = chain([(self.seed, made.inputs(model, self.seed))], special)
+        return ((f"inputs of seed {seed}", inputs) for seed, inputs in sets), str(made)
 
-    def _set(self, model: Model, made: Fit, seed: int) -> dict[str, Array]:
-        inputs = made.inputs(model, seed)
-        return inputs if seed == self.seed else _with_specials(inputs, seed, integers=is_all_ours(model))
-
-    def made(self, model: Model, run: Run) -> tuple[Mapping[str, Any], str]:
-        """Return the first set of inputs, and the made-up sizes."""
-        sets, dims = self.sets(model, run)
-        return next(sets)[1], dims
+    def first(self, model: Model, run: Run) -> tuple[Mapping[str, Any], dict[str, Any], str]:
+        """Return the first set of inputs, the outputs of a run on them, and the made-up sizes as a line."""
+        if self.inputs is not None:
+            return self.inputs, run(self.inputs), ""
+        made = make_up(model, self.dims)
+        inputs = made.inputs(model, self.seed)
+        with made.blamed(model):
+            return inputs, run(inputs), str(made)
 
 
 def verified(found: Verification | None) -> str:
@@ -456,13 +456,10 @@ def difference(a: Any, b: Any) -> str | None:
     if a.dtype == object:
         differs = np.asarray(a != b)
     else:
-        flat = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)]
-        bits = [each.view(np.uint8).reshape(each.size, a.itemsize) for each in flat]
-        differs = (bits[0] != bits[1]).any(axis=1)
-        differs &= ~((flat[0] != flat[0]) & (flat[1] != flat[1]))  # any NaN is right
+        bits = (np.ascontiguousarray(each).reshape(-1, 1).view(np.uint8) for each in (a, b))
+        differs = np.not_equal(*bits).any(axis=1) & ~((a != a) & (b != b)).ravel()  # any NaN is right
     places = np.flatnonzero(differs)
     if not places.size:
         return None
-    first = int(places[0])
-    values = [str(each.reshape(-1)[first]) for each in (a, b)]
-    return f"{places.size} of {a.size} elements differ, first at {first}: {values[0]} became {values[1]}"
+    first, (was, now) = places[0], (each.reshape(-1)[places[0]] for each in (a, b))
+    return f"{places.size} of {a.size} elements differ, first at {first}: {was!s} became {now!s}"

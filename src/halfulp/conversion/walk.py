@@ -38,61 +38,50 @@ class Walk(Onnx):
     """A model that is rewritten in place; several walks may follow each other.
 
     Args:
-        model: one that the front end accepts. Functions that nothing calls are left out.
-        check: whether to check the clauses of its Pow and PRelu nodes.
+        model: one that the front end accepts.
         types: those that were inferred of an equal model, by graph.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
-        changes: those that :meth:`told` has not returned yet.
+        changes: the changes so far.
         made: the outputs of nodes that were added.
     """
 
-    def __init__(self, model: Onnx, *, check: bool = False, types: Mapping[str, Types] | None = None) -> None:
+    def __init__(self, model: Onnx, *, types: Mapping[str, Types] | None = None) -> None:
         super().__init__(model.proto, model.file, model.folder)
         if types is not None:
             self.types = {path: {**values} for path, values in types.items()}
         self.refused: dict[str, tuple[str, str, str]] = {}
-        self.changes = drop_unreached(self) + (check_clauses(self) if check else [])
-        self._names = cache(lambda: value_names(self.proto.graph, *self.proto.functions))
-        self._read: set[str] | None = None  # the names that were read before anything was changed
+        self.changes: list[Change] = []
         self.made: set[str] = set()
+        self._names = cache(lambda: value_names(self.proto.graph, *self.proto.functions))
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
+        self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def told(self) -> list[Change]:
-        """Return the changes since the last call."""
-        changes, self.changes = self.changes, []
-        return changes
-
-    def rewrite_all(self, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite nodes of the functions and of the graph, each in its opset, as :meth:`rewrite` does it."""
-        for owner, opset in owners_of(self.proto):
-            self.rewrite(owner, opset, wanted, rewrite, where)
-
-    def rewrite(self, owner: Owner, opset: int, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in a function or the graph, and its subgraphs.
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *owners: tuple[Owner, int]) -> None:
+        """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
-        no form for it. Such a node is noted in :attr:`refused` and left alone from then on.
+        no form for it. Such a node is noted in :attr:`refused` and left alone from then on. ``owners`` are by default
+        all, each with its opset.
 
         Raises:
             ModelError: of any other HalfulpError, naming file and node.
         """
-        before = set() if isinstance(owner, GraphProto) else set(read_names(owner))
-        self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
-        if before:
-            _drop(owner.node, before - set(read_names(owner)))
+        for owner, opset in owners or owners_of(self.proto):
+            self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
 
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
-        if self._read is None:  # nothing was changed
-            return False
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
-        useless = (self._read | made) - set(read_names(self.proto.graph))
-        for _, each in graphs(self.proto.graph) if useless else ():
-            _drop(each.node, useless)
-            _drop(each.initializer, useless - {info.name for info in each.input})
-        return not made <= useless
+        owners = self.proto.graph, *self.proto.functions
+        for owner, before in zip(owners, self._read, strict=False):
+            useless = (before | made) - set(read_names(owner))
+            for _, each in graphs(owner) if useless else ():
+                _drop(each.node, useless)
+                if isinstance(each, GraphProto):
+                    _drop(each.initializer, useless - {info.name for info in each.input})
+        return any(tensor.name in made for tensor in self.proto.graph.initializer)
 
     def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
         owner, edit = scope.owner, Editor(scope, self._names)
@@ -109,7 +98,7 @@ class Walk(Onnx):
                 rewrite(node, edit)
             except NoExactForm as error:
                 edit.nodes[made:], edit.changes[noted:] = [node], []
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
             except (HalfulpError, MemoryError):
                 with within(self.file, name):
                     raise
@@ -121,8 +110,8 @@ class Walk(Onnx):
                 self.made.update(output for output in each.output if output not in scope.labels)
                 scope.labels.update(dict.fromkeys(each.output, name))
         if changed:
-            if self._read is None:
-                self._read = set(read_names(self.proto.graph))
+            if not self._read:
+                self._read = [set(read_names(each)) for each in (self.proto.graph, *self.proto.functions)]
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
             edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
@@ -190,7 +179,8 @@ def check_clauses(model: Onnx) -> list[Change]:
         ModelError: a Pow or PRelu breaks a clause of its version, by the types and shapes that are known.
     """
     doubts: list[Change] = []
-    for scope in model.scopes():
+    has_ours = any(map(is_ours, every_node(model.proto.graph, *reached(model.proto))))
+    for scope in model.scopes() if has_ours else ():  # whose types are slow to infer
         for node in filter(is_ours, scope.owner.node):
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):

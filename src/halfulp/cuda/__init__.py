@@ -20,9 +20,7 @@ from halfulp._interop import Array, as_array, is_on_cuda, plain_tensor, torch_of
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES, element_type
 
-__all__ = ["apply", "device_count", "is_available", "undecided"]
-
-Allocate = Callable[[int], int]
+__all__ = ["apply", "undecided"]
 
 
 def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
@@ -53,16 +51,15 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     devices = sorted({place.device for place in (*places, into) if place is not None})
     if len(devices) > 1:
         raise HalfulpError(f"operands on several devices: {devices}")
-    output = operator.infer(*operands)
-    result = out
+    (library.device,), output, result = devices, operator.infer(*operands), out
     if into is not None:
         operator.check_output(output, into, _is_writeable(out))
     if into is None or any(share_memory(into, place) for place in places):
         like = next((a for a, place in zip(arrays, places, strict=True) if place.shape == output.shape), None)
         result = library.new(output.shape, output.type, like)
-    x, y = operands
     is_prelu, target = operator.kernel == "prelu", library.memory(result)
-    launch(prelu=is_prelu, x=x, y=y, out=target, stream=library.stream, allocate=library.allocate)
+    x, y = operands
+    launch(x, y, target, prelu=is_prelu, stream=library.stream, allocate=library.allocate)
     if out is not None and result is not out:
         library.copy(result, out)
     library.finish()
@@ -72,9 +69,8 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
 def _memory_or_number(operand: Any) -> Memory | Array:
     array = operand if isinstance(operand, Memory) else as_array(operand)
     if isinstance(array, np.ndarray) and array.ndim > 0:
-        raise HalfulpError(
-            "one operand is on a CUDA device and the other in the processor's memory: move one of them"
-        )
+        where = "one operand is on a CUDA device and the other in the processor's memory"
+        raise HalfulpError(f"{where}: move one of them")
     return array
 
 
@@ -115,7 +111,7 @@ def core() -> Any:
 
 
 def launch(
-    *, prelu: bool, x: Any, y: Any, out: Memory, stream: int, allocate: Allocate | None = None
+    x: Any, y: Any, out: Memory, *, prelu: bool, stream: int, allocate: Callable[[int], int] | None = None
 ) -> None:
     """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
 
@@ -123,7 +119,13 @@ def launch(
     else overlaps none. ``allocate`` takes a number of bytes and returns their address on the device. They may be reused
     after the stream's work so far. Without it the driver allocates. Every error of the driver is a HalfulpError.
     """
-    ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
+    operands = (
+        core().Operand(a.address, a.type, a.shape, a.strides)
+        if isinstance(a, Memory)
+        else core().Operand(a.dtype.name, int(a.view(f"u{a.itemsize}")))
+        for a in (x, y, out)
+    )
+    ask(core().apply, prelu, *operands, out.device, stream, allocate)
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -132,13 +134,6 @@ def ask(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except RuntimeError as error:
         raise HalfulpError(str(error)) from None
-
-
-def _operand(operand: Memory | Array) -> Any:
-    kind = core().Operand
-    if isinstance(operand, Memory):
-        return kind(operand.address, operand.type, operand.shape, operand.strides)
-    return kind(operand.dtype.name, int(operand.view(f"u{operand.itemsize}")))
 
 
 def share_memory(a: Memory, b: Memory) -> bool:
@@ -160,19 +155,6 @@ def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
     return tuple(item_size * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def is_available() -> bool:
-    """Whether there are kernels, a driver and a device."""
-    try:
-        return device_count() > 0
-    except HalfulpError:
-        return False
-
-
-def device_count() -> int:
-    """Return the number of devices; raises HalfulpError without a driver or kernels."""
-    return int(ask(core().device_count))
-
-
 def undecided(device: int) -> int:
     """Return the number of powers that the last phase left undecided on a device; it should be 0.
 
@@ -185,27 +167,25 @@ def undecided(device: int) -> int:
 
 
 class Library:
-    """A library's arrays on one device."""
+    """A library's arrays on one device.
+
+    ``memory`` returns an array's place, where all later work in the stream finds its elements. ``new`` returns a new
+    array of a shape and a type, with the layout of a third argument if that is an array of the shape.
+    """
 
     stream: int  # the library's stream of the device
+    device: int  # its number, known once the operands are
+    memory: Callable[[Any], Memory]
+    new: Callable[[Sequence[int], str, Any], Any]
 
     def __init__(self, like: Any) -> None:
         self._like = like
-        self._device: Any = getattr(like, "device", None)
         self._between: list[Any] = []  # objects whose memory is needed until the launches are in the stream
 
     def allocate(self, size: int) -> int:
         """Return the address of memory for the launches; None in place of this function is the driver's own."""
         self._between.append(self.new((size,), "uint8", None))
         return self.memory(self._between[-1]).address
-
-    def memory(self, array: Any) -> Memory:
-        """Return an array's place. All later work in the stream finds its elements there."""
-        raise NotImplementedError
-
-    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
-        """Return a new array of a type, with the layout of `like` if that is an array of the shape."""
-        raise NotImplementedError
 
     def copy(self, array: Any, to: Any) -> None:
         """Copy the elements of a new array to one of the library's."""
@@ -243,7 +223,7 @@ class Torch(Library):
     def __init__(self, like: Any) -> None:
         super().__init__(like)
         self._torch = sys.modules["torch"]
-        self.stream = self._torch.cuda.current_stream(self._device).cuda_stream
+        self.stream = self._torch.cuda.current_stream(like.device).cuda_stream
 
     def memory(self, array: Any) -> Memory:
         resolved = plain_tensor(array, self._torch)
@@ -260,14 +240,14 @@ class Torch(Library):
         dtype = getattr(self._torch, type)
         if like is not None:
             return self._torch.empty_like(like, dtype=dtype, requires_grad=False)
-        return self._torch.empty(shape, dtype=dtype, device=self._device)
+        return self._torch.empty(shape, dtype=dtype, device=self._like.device)
 
 
 class CuPy(Library):
     def __init__(self, like: Any) -> None:
         super().__init__(like)
         self._cupy = sys.modules["cupy"]
-        with self._device:
+        with like.device:
             self.stream = self._cupy.cuda.get_current_stream().ptr
 
     def memory(self, array: Any) -> Memory:
@@ -275,13 +255,13 @@ class CuPy(Library):
         return Memory(int(array.data.ptr), type, shape, strides, int(array.device.id))
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
-        with self._device:
+        with self._like.device:
             if like is not None:
                 return self._cupy.empty_like(like, dtype=element_type(type).dtype)
             return self._cupy.empty(shape, element_type(type).dtype)
 
     def copy(self, array: Any, to: Any) -> None:
-        with self._device:
+        with self._like.device:
             super().copy(array, to)
 
 
@@ -299,16 +279,9 @@ class Other(Library):
 
     allocate = None  # type: ignore[assignment]
 
-    def __init__(self, like: Any) -> None:
-        super().__init__(like)
-        self._core, self._device = core(), 0
-
     def memory(self, array: Any) -> Memory:
-        memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
-        self._device = memory.device
-        return memory
-
-    def _memory(self, array: Any) -> Memory:
+        if isinstance(array, DeviceArray):
+            return array.memory
         if (torch := torch_of(array)) is not None:
             array = plain_tensor(array, torch)  # DLPack would ignore the negative bit
         if hasattr(type(array), "__dlpack__"):
@@ -316,7 +289,7 @@ class Other(Library):
                 capsule = array.__dlpack__(stream=self.stream)
             except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 raise HalfulpError(f"not an array: {error}") from None
-            address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
+            address, code, bits, shape, strides, device = core().read_dlpack(capsule)
             self._between.append((array, capsule))
             if (name := _DLPACK_TYPES.get((code, bits))) is None:
                 raise HalfulpError(f"no element type of DLPack's code {code} with {bits} bits")
@@ -325,9 +298,9 @@ class Other(Library):
         if interface.get("mask") is not None:
             raise HalfulpError("a masked array")
         address = interface["data"][0]
-        device = self._core.device_of(address) if address else 0
+        device = core().device_of(address) if address else 0
         if interface.get("stream") is not None:
-            self._core.synchronize(device, interface["stream"])
+            core().synchronize(device, interface["stream"])
         if not (dtype := np.dtype(interface["typestr"])).isnative:
             raise HalfulpError(f"elements in another byte order ({interface['typestr']})")
         shape = tuple(interface["shape"])
@@ -335,13 +308,13 @@ class Other(Library):
         return Memory(address, element_type(dtype).name, shape, tuple(strides), device)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
-        return DeviceArray(tuple(shape), type, self._device)
+        return DeviceArray(tuple(shape), type, self.device)
 
     def copy(self, array: Any, to: Any) -> None:
         raise HalfulpError("out overlaps an operand, but not element by element")
 
     def finish(self) -> None:
-        self._core.synchronize(self._device, self.stream)
+        core().synchronize(self.device, self.stream)
         super().finish()
 
     def given(self, array: Any) -> Any:

@@ -40,7 +40,7 @@ _ATTRIBUTES = ("auto_broadcast", "destination_type", "special_zero")
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from halfulp.integrations.openvino.operators import core
+from halfulp.integrations.openvino import core
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[2]),) * 2)
@@ -88,8 +88,8 @@ def read(source: Source, file: str | None = None) -> tuple[Any, str]:
         UnsupportedError: OpenVINO is not installed.
     """
     openvino()
-    from halfulp.integrations.openvino.engine import blaming  # it imports OpenVINO
-    from halfulp.integrations.openvino.operators import core
+    from halfulp.integrations.openvino import core  # it imports OpenVINO
+    from halfulp.integrations.openvino.engine import blaming
 
     data, name, path = read_source(source, _LARGEST_FILE, file)
     if b"<net" not in data:
@@ -137,7 +137,7 @@ def _try_to_read(path: Path, file: str) -> None:
 
 def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield an ``openvino.Model`` and the bodies of its layers, each with the names of the layers around it."""
-    from halfulp.integrations.openvino.operators import bodies
+    from halfulp.integrations.openvino import bodies
 
     yield where, network
     for layer in network.get_ordered_ops():
@@ -150,7 +150,7 @@ def graphs(network: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str,
 
 def graph_of(network: Any, where: str = "") -> Graph:
     """Return the graph of an ``openvino.Model`` or a body; ``where`` has the layers around it, for labels."""
-    from halfulp.integrations.openvino.operators import dims, place_of, type_of
+    from halfulp.integrations.openvino import dims, place_of, type_of
 
     layers = [layer for layer in network.get_ordered_ops() if layer.get_type_name() != "Result"]
     inputs = [(layer, layer.output(0)) for layer in network.get_parameters()]
@@ -191,7 +191,7 @@ def graph_of(network: Any, where: str = "") -> Graph:
 
 def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
-    from halfulp.integrations.openvino.operators import place_of
+    from halfulp.integrations.openvino import place_of
 
     wished = [
         (end, (*sorted(filter(None, end.get_names())), layer.get_friendly_name())) for layer, end in faces
@@ -263,7 +263,7 @@ def _check_regions(layer: Any) -> None:
 
 def _array(layer: Any) -> Array | None:
     """Return the values of a Constant, which are not copied; None for types that halfulp lacks."""
-    from halfulp.integrations.openvino.operators import ROWS, array_of, type_of
+    from halfulp.integrations.openvino import ROWS, array_of, type_of
 
     kind = type_of(layer)
     if kind == "boolean":

@@ -9,6 +9,7 @@ _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml
 
 _FLOATS = ("float32", "float16")
 _SIGNED = ("int32", "int16", "int8")
+_UNSIGNED = ("uint32", "uint16", "uint8")
 
 # --- common to the operators ---------------------------------------------------------------------
 
@@ -110,9 +111,7 @@ _POW_3_0 = later(
     {_SPECIAL_VALUES}
     open nan integer-overflow integer-base environment
     """,
-    type_variables=dict.fromkeys(
-        ("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, "uint32", "uint16", "uint8")
-    ),
+    type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
     ranks=(1, 8),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from types import MappingProxyType
@@ -29,8 +29,7 @@ Kernel = Literal["pow", "pow_directml", "prelu"]
 MOST_ELEMENTS = 2**32 - 1  # of a tensor whose rank is bounded
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or an output: its name, its type variable, and the document's text."""
 
     name: str
@@ -38,8 +37,7 @@ class Port:
     text: str
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """An attribute: its name and type in the document, default, allowed values and text.
 
     A default of None with ``required`` false means "not set".
@@ -53,8 +51,7 @@ class Attribute:
     values: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """A numbered rule of the document, and the checks that enforce it; without any, the arithmetic follows it."""
 
     id: str
@@ -62,8 +59,7 @@ class Clause:
     enforces: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Unspecified:
+class Unspecified(NamedTuple):
     """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it.
 
     Programs use the key, which is the same in all rows with the question. The rest is for people.
@@ -75,20 +71,18 @@ class Unspecified:
     rule: str | None = None
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """An example of the document: types and shapes, and values if it has them."""
 
     name: str
     inputs: tuple[TensorType, ...]
     output: TensorType
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = MappingProxyType({})
     values: tuple[Any, ...] = ()
     result: Any = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The plan of calls with the same types, shapes and attributes."""
 
     output: TensorType
@@ -123,12 +117,10 @@ class OpVersion:
     examples: tuple[Example, ...] = ()
 
     def __post_init__(self) -> None:
-        parts = re.split("[.-]", self.id)
-        for name, value in zip(("standard", "name", "version"), parts, strict=True):
-            object.__setattr__(self, name, value)
-        prefix = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(self.standard, "")
-        object.__setattr__(self, "since_version", prefix + self.version)
-        object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
+        standard, name, version = re.split("[.-]", self.id)
+        since = {"openvino": "opset", "directml": "DML_FEATURE_LEVEL_"}.get(standard, "") + version
+        vars(self).update(standard=standard, name=name, version=version, since_version=since)
+        vars(self).update(type_variables=MappingProxyType(dict(self.type_variables)))
 
     @property
     def format(self) -> str:
@@ -165,14 +157,8 @@ class OpVersion:
                 raise self._breach(mismatch.check, message, operands, **given) from None
         return TensorType(bound[self.outputs[0].type], shape)
 
-    def plan(
-        self, x: TensorType, y: TensorType | None = None, attributes: Mapping[str, Any] | None = None
-    ) -> Plan:
+    def plan(self, /, *operands: TensorType, **attributes: Any) -> Plan:
         """Return the plan of a call with these operands, whose dims are all known; raises SpecError."""
-        return self.plan_of((x,) if y is None else (x, y), attributes or {})
-
-    def plan_of(self, operands: tuple[TensorType, ...], attributes: Mapping[str, Any]) -> Plan:
-        """Return the plan of a call with any number of operands, as ``plan`` does."""
         output = self.infer(*operands, **attributes)
         for operand in operands:
             if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
@@ -251,22 +237,26 @@ class OpVersion:
                 raise TypeError
             value = checker(value)
         except (TypeError, ValueError, OverflowError):
-            message = f"{attribute.name} has a value of the wrong type"
-            raise self.error(check, message, expected=expected, got=repr(value)[:80]) from None
-        if attribute.values and value not in attribute.values:
-            message = f"{attribute.name} has a value that is not allowed"
-            expected = " or ".join(map(repr, attribute.values))
-            raise self.error(check, message, expected=expected, got=repr(value)[:80])
-        return value
+            fault = "of the wrong type"
+        else:
+            if not attribute.values or value in attribute.values:
+                return value
+            fault, expected = "that is not allowed", " or ".join(map(repr, attribute.values))
+        message = f"{attribute.name} has a value {fault}"
+        raise self.error(check, message, expected=expected, got=repr(value)[:80])
 
-    def _breach(
-        self, check: str, message: str, operands: tuple[TensorType, ...], **shown: object
-    ) -> SpecError:
+    def _breach(self, check: str, message: str, operands: Iterable[TensorType], **shown: object) -> SpecError:
         named = {port.name: operand for port, operand in zip(self.inputs, operands, strict=True)}
         return self.error(check, message, **named, **shown)
 
     def __repr__(self) -> str:
         return f"<{self.id}>"
+
+
+def example(name: str, *shapes: tuple[int, ...], **attributes: str | int) -> Example:
+    """Return an example of float32: the shapes of the inputs and the output."""
+    *inputs, output = (TensorType("float32", shape) for shape in shapes)
+    return Example(name, tuple(inputs), output, attributes)
 
 
 def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
@@ -275,7 +265,9 @@ def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> Op
     A clause of ``text`` replaces the previous one with its id. With ``clauses=()`` the clauses begin anew.
     """
     described = read(text, changes.pop("clauses", before.clauses)) if text else {}
-    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes, **described)
+    id = f"{before.standard}.{before.name}-{version}"
+    source = re.sub(f"-{before.version}$", f"-{version}", before.source)  # of ONNX
+    return replace(before, id=id, source=source, **changes, **described)
 
 
 def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:

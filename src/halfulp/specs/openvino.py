@@ -1,16 +1,10 @@
 """The rows of OpenVINO: Power-1 and PReLU-1."""
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Example, OpVersion, read
-from halfulp.types import FLOATS, TYPES, TensorType
+from halfulp.specs.model import Attribute, OpVersion, example, read
+from halfulp.types import FLOATS, TYPES
 
 _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
-
-
-def _example(name: str, *shapes: tuple[int, ...], **attributes: str) -> Example:
-    """Return an example: the shapes of the inputs and the output."""
-    *inputs, output = (TensorType("float32", shape) for shape in shapes)
-    return Example(name, tuple(inputs), output, attributes)
 
 
 ROWS = (
@@ -50,8 +44,8 @@ ROWS = (
             open rounding special-values nan integer-overflow integer-base environment
         """),
         examples=(
-            _example("no broadcasting", (256, 56), (256, 56), (256, 56), auto_broadcast="none"),
-            _example("numpy broadcasting", (8, 1, 6, 1), (7, 1, 5), (8, 7, 6, 5), auto_broadcast="numpy"),
+            example("no broadcasting", (256, 56), (256, 56), (256, 56), auto_broadcast="none"),
+            example("numpy broadcasting", (8, 1, 6, 1), (7, 1, 5), (8, 7, 6, 5), auto_broadcast="numpy"),
         ),
         source=_URL.format("arithmetic/power-1.html"),
         kernel="pow",
@@ -82,9 +76,9 @@ ROWS = (
             open prelu-zero-and-nan prelu-rounding environment
         """),
         examples=(
-            _example("1D input tensor data", (128,), (1,), (128,)),
-            _example("2D input tensor data", (20, 128), (128,), (20, 128)),
-            _example("4D input tensor data", (1, 20, 128, 128), (20,), (1, 20, 128, 128)),
+            example("1D input tensor data", (128,), (1,), (128,)),
+            example("2D input tensor data", (20, 128), (128,), (20, 128)),
+            example("4D input tensor data", (1, 20, 128, 128), (20,), (1, 20, 128, 128)),
         ),
         source=_URL.format("activation/prelu-1.html"),
         kernel="prelu",

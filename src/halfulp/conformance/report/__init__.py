@@ -17,18 +17,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
-from halfulp.conformance.document import (
-    Document,
-    Entry,
-    Part,
-    all_faults,
-    faults,
-    grade_of,
-    order,
-    type_order,
-)
+from halfulp.conformance.document import Document, Entry, Part, all_faults, faults, grade_of, order
 from halfulp.conformance.judge import FAULTS, GRADES, HISTOGRAM, VERDICTS, at_least, gravity
 from halfulp.errors import printable
+from halfulp.types import TYPES
 
 _MOST_LINES = 20
 _MOST_FINDINGS = 12
@@ -410,7 +402,7 @@ def _heatmaps(
                 columns.add(types[-1])
                 of_version = versions.setdefault(row["operator"].rpartition("-")[2], {})
                 of_version.setdefault(types[0] * paired, {})[types[-1]] = _square(target, row, anchors)
-            ordered = sorted(columns, key=type_order)
+            ordered = sorted(columns, key=[*TYPES].index)
             if versions:
                 tables.append({"target": target, "paired": paired, "columns": ordered, "versions": versions})
         yield operator, tables

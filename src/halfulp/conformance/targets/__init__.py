@@ -121,9 +121,8 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         load = getattr(import_module(f"halfulp.conformance.targets.{file}"), name)
         target: Target = load(threads, self.argument)
-        return replace(
-            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
-        )
+        of_packages = versions(*f"{self.measured} {self.pip}".split())
+        return replace(target, versions={**target.versions, **of_packages})
 
 
 # The newest version of each operator is the last one of the table.

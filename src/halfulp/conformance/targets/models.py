@@ -155,7 +155,7 @@ def openvino_native(threads: int, argument: str) -> Target:
     """Build, compile and infer a graph of one node: Power-1 or PReLU-1. An invalid one is refused while it is built."""
     _, infer = _openvino(threads)
     ov: Any = import_module("openvino")
-    tensor_of: Any = import_module("halfulp.integrations.openvino.operators").tensor_of
+    tensor_of: Any = import_module("halfulp.integrations.openvino").tensor_of
 
     def run(case: Case) -> list[Array]:
         operands = [
@@ -175,7 +175,7 @@ def openvino_native(threads: int, argument: str) -> Target:
 def _openvino(threads: int) -> tuple[Any, Callable[[Any, Mapping[Any, Array]], list[Array]]]:
     """Return OpenVINO's core, and a function that infers in full precision: by default f32 may be bfloat16."""
     core: Any = import_module("openvino").Core()
-    tensors: Any = import_module("halfulp.integrations.openvino.operators")
+    tensors: Any = import_module("halfulp.integrations.openvino")
     config = {"INFERENCE_NUM_THREADS": threads, "EXECUTION_MODE_HINT": "ACCURACY"}
     config |= {"INFERENCE_PRECISION_HINT": "f32"}
 

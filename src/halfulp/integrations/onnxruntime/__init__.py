@@ -10,17 +10,18 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import wraps
 from importlib import import_module
+from itertools import starmap
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from halfulp.errors import (
     REPAIR,
@@ -44,7 +45,7 @@ from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
-from halfulp.specs import OpVersion, TensorType, find
+from halfulp.specs import TensorType, find
 from halfulp.types import TYPES, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
@@ -114,7 +115,13 @@ def session(
         help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions", "repair"))
         raise TypeError(f"session() takes no argument {name!r}; {help}")
     if repair:
-        model, sess_options = _repaired(model, sess_options)
+        repaired = import_module("halfulp").repair(model)  # conversion imports this package
+        if repaired.changes:
+            warnings.warn("; ".join(map(str, repaired.changes)), HalfulpWarning, stacklevel=2)
+        if repaired.folder is not None:
+            sess_options = _quiet_options() if sess_options is None else sess_options
+            find_external_data(sess_options, Onnx(repaired.model, str(model), repaired.folder))
+        model = repaired.model
     opened = open_session(model, sess_options, providers, keep_fusions=keep_fusions, **kwargs)
     norms = {} if keep_fusions else _norms(model)
     if powers := [power for power, is_norm in norms.items() if is_norm]:
@@ -137,7 +144,6 @@ def open_session(
         if is_cpus and (not options.has_providers() or _entry(options, _OPERATORS)):
             return _session_by_provider(options, model, kwargs, set() if keep_fusions else {_FUSION})
     parsed = parse(model)
-    check_calls(parsed.proto, parsed.file)
     register(options)
     find_external_data(options, parsed)
     # It names the clause that a node breaks, if one does.
@@ -150,17 +156,6 @@ def _quiet_options() -> Any:
     options = installed().SessionOptions()
     options.log_severity_level = 3
     return options
-
-
-def _repaired(model: Source, options: Any) -> tuple[ModelProto, Any]:
-    """Return the repaired model, and the options with the folder of its data; warn of the repairs."""
-    repair = import_module("halfulp").repair(model)  # conversion imports this package
-    if repair.changes:
-        warnings.warn("; ".join(map(str, repair.changes)), HalfulpWarning, stacklevel=3)
-    if repair.folder is not None:
-        options = _quiet_options() if options is None else options
-        find_external_data(options, Onnx(repair.model, str(model), repair.folder))
-    return repair.model, options
 
 
 def _session_by_provider(options: Any, model: Source, given: dict[str, Any], fusions: set[str]) -> Any:
@@ -288,20 +283,17 @@ def provider(
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
     _guard(ort)
-    if session_options is not None:
-        _choose(session_options, _devices(ort), ",".join(operators), fusions)
-    return PROVIDER
-
-
-def _choose(session_options: Any, devices: list[Any], operators: str, fusions: str) -> None:
-    before = _entry(session_options, _OPERATORS)
+    if session_options is None:
+        return PROVIDER
+    names, before = ",".join(operators), _entry(session_options, _OPERATORS)
     if not before:
-        session_options.add_provider_for_devices(devices, {"operators": operators})
-    elif before != operators:
-        session_options.add_session_config_entry(_OPERATORS, operators)
+        session_options.add_provider_for_devices(_devices(ort), {"operators": names})
+    elif before != names:
+        session_options.add_session_config_entry(_OPERATORS, names)
     if fusions == "exact":
         disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
         session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
+    return PROVIDER
 
 
 def register(session_options: Any) -> None:
@@ -528,22 +520,14 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
             raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
-        describing = list(_told(row, attributes))
+        given = row.check_attributes(attributes)
+    # The parts of its version that the kernel needs.
+    told: dict[str, str | int] = {"version": row.id, "broadcasting": row.broadcasting.name}
+    enforced = {check for clause in row.clauses for check in clause.enforces}
+    for check in filter(enforced.__contains__, _SHAPE_CHECKS):
+        told["clause_" + re.sub("[ -]", "_", check)] = f"{row.id}.{row.clause(check).id}"
+    told |= {name: value for name, value in given.items() if isinstance(value, int)}
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]
-    node.attribute.extend(describing)
+    node.attribute.extend(starmap(helper.make_attribute, told.items()))
     return Value(node.output[0], output.type, output.shape)
-
-
-def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
-    """Yield the attributes of a custom operator: the parts of its version that the kernel needs."""
-    yield helper.make_attribute("version", row.id)
-    yield helper.make_attribute("broadcasting", row.broadcasting.name)
-    enforced = {check for clause in row.clauses for check in clause.enforces}
-    for check in _SHAPE_CHECKS:
-        if check in enforced:
-            name = "clause_" + check.replace(" ", "_").replace("-", "_")
-            yield helper.make_attribute(name, f"{row.id}.{row.clause(check).id}")
-    for name, value in row.check_attributes(attributes).items():
-        if isinstance(value, int):
-            yield helper.make_attribute(name, value)

@@ -5,7 +5,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -34,25 +33,13 @@ class Refused(UnsupportedError):
     """ONNX Runtime is missing, is too old, or refuses the model."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a session."""
-
-    exact: bool = True  # run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's
-    optimized: bool = True  # let ONNX Runtime replace nodes
-    threads: int = 0  # their number; with 0, ONNX Runtime chooses it
-
-
-_OURS = Settings()
-
-
 def open_profiled(
-    model: Onnx, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
+    model: Onnx, inputs: Mapping[str, Any], *, runs: int = 1, **settings: Any
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
     """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile."""
     fed = _fed(model, inputs)
     with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
-        session = open_session(model, settings, profile=str(Path(profiles) / "profile"))
+        session = open_session(model, profile=str(Path(profiles) / "profile"), **settings)
         for _ in range(runs):
             outputs = run_in(session, model, fed)
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -61,9 +48,9 @@ def open_profiled(
     return session, outputs, list(_reports(events, opset))
 
 
-def runner(model: Onnx, settings: Settings = _OURS) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that runs a model, like :func:`open_profiled`."""
-    session = open_session(model, settings)
+def runner(model: Onnx, **settings: Any) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that runs a model in a session of :func:`open_session`."""
+    session = open_session(model, **settings)
     return lambda inputs: run_in(session, model, _fed(model, inputs))
 
 
@@ -85,16 +72,16 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
-def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") -> Any:
-    """Return a session. ``profile`` is the prefix of the names of profiles, if it makes any."""
+def open_session(model: Onnx, *, exact: bool = True, **settings: Any) -> Any:
+    """Return a session; with ``exact``, Pow and PRelu run on halfulp's kernels. ``settings`` are its options'."""
     proto, file = model.proto, model.file
     try:
         ort = plugin.installed()
-        options = _options(ort, settings, profile)
+        options = _options(ort, **settings)
         plugin.find_external_data(options, model)
-        if not settings.exact:
+        if not exact:
             return ort.InferenceSession(proto.SerializeToString(), options)
-        return plugin.open_session(_named(proto) if profile else proto, options)
+        return plugin.open_session(_named(proto) if options.enable_profiling else proto, options)
     except HalfulpError as error:
         if error.clause is not None:
             raise
@@ -108,16 +95,17 @@ def open_session(model: Onnx, settings: Settings = _OURS, *, profile: str = "") 
         raise Refused(f"{file}: refused by onnxruntime: {reason}") from None
 
 
-def _options(ort: Any, settings: Settings, profile: str) -> Any:
+def _options(ort: Any, *, optimized: bool = True, threads: int = 0, profile: str = "") -> Any:
+    """Return options of a session: may it replace nodes, its threads (0: it chooses), and a prefix of its profiles."""
     options = ort.SessionOptions()
     options.log_severity_level = 4  # errors have the same texts
-    options.intra_op_num_threads = settings.threads
+    options.intra_op_num_threads = threads
     # Threads that spin would slow other timed code.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if settings.threads else "1")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads else "1")
     if profile:
         options.enable_profiling = True
         options.profile_file_prefix = profile
-    if not settings.optimized:
+    if not optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         # By default casts of all weights run first, and their results are in memory together.
         options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
@@ -127,15 +115,15 @@ def _options(ort: Any, settings: Settings, profile: str) -> Any:
 def _named(model: ModelProto) -> ModelProto:
     """Return a model whose Pow and PRelu nodes without a name have their place as name, as in messages."""
 
-    def unnamed(model: ModelProto) -> Iterator[tuple[NodeProto, int]]:
-        for _, graph in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-            yield from ((node, i) for i, node in enumerate(graph.node) if is_ours(node) and not node.name)
+    def unnamed(model: ModelProto) -> list[tuple[NodeProto, int]]:
+        owners = chain.from_iterable(map(graphs, (model.graph, *model.functions)))
+        nodes = ((node, place) for _, owner in owners for place, node in enumerate(owner.node))
+        return [(node, place) for node, place in nodes if is_ours(node) and not node.name]
 
-    if any(unnamed(model)):
-        model = deepcopy(model)
-        for node, index in unnamed(model):
-            node.name = f"#{index}"
-    return model
+    named = deepcopy(model) if unnamed(model) else model
+    for node, place in unnamed(named):
+        node.name = f"#{place}"
+    return named
 
 
 def _reports(events: list[dict[str, Any]], opset: int) -> Iterator[RunReport]:

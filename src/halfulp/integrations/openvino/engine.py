@@ -1,7 +1,7 @@
 """OpenVINO as an engine: compiled models, and IR files of any layers with halfulp's Power and PReLU."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,7 @@ import openvino as ov
 
 from halfulp._interop import Array
 from halfulp.errors import ModelError, UnsupportedError, printable
-from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.operators import array_of, core, is_ours, place_of, tensor_of
+from halfulp.integrations.openvino import array_of, core, is_ours, place_of, put_into, tensor_of, type_of
 from halfulp.models.graph import Model
 from halfulp.models.run.api import Origin
 from halfulp.models.run.inputs import bind
@@ -19,30 +18,33 @@ from halfulp.models.run.report import NodeRun, RunReport
 
 
 class Compiled:
-    """A compiled model with one request, whose layers may be timed. OpenVINO's errors become ModelErrors."""
+    """A compiled model with one request, whose layers are timed. OpenVINO's errors become ModelErrors."""
 
-    def __init__(self, model: Any, file: str, *, profile: bool = False) -> None:
+    def __init__(self, model: Any, file: str) -> None:
         self._file = file
-        settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": True}
         with blaming(file):
             self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Run the model on inputs by any of their names, and return copies of the outputs by all of their names."""
+        """Run the model on inputs by any of their names, and return the outputs by all of their names."""
+        ends = self._compiled.inputs
+        given = [next(inputs[name] for name in end.get_names() if name in inputs) for end in ends]
+        results = zip(self._compiled.outputs, self.infer(given), strict=True)
+        return {name: array for end, array in results for name in end.get_names()}
+
+    def infer(self, inputs: Iterable[Any]) -> list[Array]:
+        """Run the model on inputs in its order, and return copies of the outputs in its order."""
         with blaming(self._file):
-            for end in self._compiled.inputs:
-                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
+            for index, array in enumerate(map(np.asarray, inputs)):
                 tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
-                self._request.set_tensor(end, tensor)
+                self._request.set_input_tensor(index, tensor)
             self._request.infer()
-        outputs: dict[str, Array] = {}
-        for index, end in enumerate(self._compiled.outputs):
-            tensor = self._request.get_output_tensor(index)
-            is_bool = tensor.element_type.get_type_name() == "boolean"
-            array = np.array(tensor.data, bool) if is_bool else array_of(tensor).copy()
-            outputs |= dict.fromkeys(end.get_names(), array)
-        return outputs
+        return [
+            np.array(tensor.data, bool) if type_of(tensor) == "boolean" else array_of(tensor).copy()
+            for tensor in self._request.output_tensors
+        ]
 
 
 def sentence(error: object) -> str:
@@ -74,33 +76,26 @@ class Runner(Compiled):
         network = origin.model.clone()  # replace changes it
         layers = zip(origin.model.get_ordered_ops(), network.get_ordered_ops(), strict=True)
         copies = {own.get_name(): copy for own, copy in layers}
-
-        def copy_of(name: str) -> Any:
-            own = origin.ends[name]
-            return copies[own.get_node().get_name()].output(own.get_index())
-
-        for value in graph.inputs:
-            copy_of(value.name).get_tensor().add_names({_INPUT + value.name})
-        results, places = [place_of(result.input_value(0)) for result in network.get_results()], {}
+        results = [place_of(result.input_value(0)) for result in network.get_results()]
+        self._places: dict[str, int] = {}  # of the outputs among the network's
         for value in graph.outputs:
-            end = copy_of(value.name)
+            name, index = place_of(origin.ends[value.name])
+            end = copies[name].output(index)
             if place_of(end) not in results:
                 network.add_outputs([end])
                 results.append(place_of(end))
-            places[value.name] = results.index(place_of(end))
+            self._places[value.name] = results.index(place_of(end))
         if left := put_into(network, every_node=True):
             reason = "not exact in openvino, which has to run other layers"
             raise UnsupportedError(f"{model.file}: {reason}: {left[0]}")
-        for name, place in places.items():  # the nodes that are replaced by then may keep no names
-            network.outputs[place].get_tensor().add_names({_OUTPUT + name})
         self._ours = {node.get_friendly_name() for node in network.get_ordered_ops() if is_ours(node)}
-        super().__init__(network, model.file, profile=True)
+        super().__init__(network, model.file)
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Return the outputs by name."""
         values = bind(self._model, inputs)
-        arrays = super().__call__({_INPUT + name: value for name, value in values.items()})
-        return {value.name: arrays[_OUTPUT + value.name] for value in self._model.graph.outputs}
+        arrays = self.infer(values[value.name] for value in self._model.graph.inputs)
+        return {name: arrays[place] for name, place in self._places.items()}
 
     def report(self) -> RunReport:
         """Return the layers that OpenVINO has executed in the last run."""
@@ -120,7 +115,3 @@ class Runner(Compiled):
                 row.engine = "halfulp"
             rows.append(row)
         return RunReport(rows)
-
-
-# The prefixes of the names by which a Runner finds inputs and outputs.
-_INPUT, _OUTPUT = "halfulp input ", "halfulp output "

@@ -1,6 +1,6 @@
 // halfulp's Power and PReLU of f32, f16 and bf16 as operators of OpenVINO in C++, so that no node calls into Python.
-// operators.py compiles this file against the installed OpenVINO. The types and attributes are those of operators.py, so
-// that either implementation reads a model that the other has written.
+// __init__.py compiles this file against the installed OpenVINO. The types and attributes are those of _Operator, so that
+// either implementation reads a model that the other has written.
 
 #include <halfulp.h>
 #include <tbb/parallel_for.h>
@@ -59,7 +59,7 @@ public:
     }
 
 protected:
-    // Those of operators.py.
+    // Those of _Operator in __init__.py.
     struct Attributes {
         std::string operands, auto_broadcast = "numpy";
     } attributes;

@@ -203,7 +203,8 @@ class Scope:
 
 def scalar(name: str, known: Scope) -> float | None:
     """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
-    array = known.array(name)
+    is_long = any(isinstance(dim, int) and dim != 1 for dim in known.value(name).shape or ())
+    array = None if is_long else known.array(name)  # the data of a large weight need not be read
     if array is None or array.size != 1 or array.dtype.kind in "cO":
         return None
     return float(array.reshape(-1)[0])

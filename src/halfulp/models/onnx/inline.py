@@ -91,9 +91,7 @@ class _Inliner:
             return
         domain, op_type = walk.plain_domain(node.domain), node.op_type
         versions = [each.get(domain) for each in (self._opsets, opsets)]
-        schemas = [
-            schema_in_force(domain, op_type, 1 if version is None else version) for version in versions
-        ]
+        schemas = [schema_in_force(domain, op_type, 1 if each is None else each) for each in versions]
         if len({schema and schema.since_version for schema in schemas}) > 1:
             differs = f"a function of the model is of another opset, in which {printable(op_type)} differs"
             expected, got = (f"opset {version}" for version in versions)

@@ -45,12 +45,10 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
             value = values[name]
             check(value, declared, f"input {name!r}")
             sizes = getattr(value, "shape", ())
-            for symbol, size in zip(declared.shape or (), sizes, strict=False):
-                bound, by = (
-                    symbols.setdefault(symbol, (size, name)) if isinstance(symbol, str) else (size, name)
-                )
+            for dim, size in zip(declared.shape or (), sizes, strict=False):
+                bound, by = symbols.setdefault(dim, (size, name)) if isinstance(dim, str) else (size, name)
                 if bound != size:
-                    message = f"input {name!r} gives the dim {symbol!r} another size than {by!r} does"
+                    message = f"input {name!r} gives the dim {dim!r} another size than {by!r} does"
                     raise HalfulpError(message, expected=bound, got=size)
     return values
 
@@ -282,9 +280,8 @@ def _usual(value: Value) -> dict[str, int]:
     """Return the open dims of an input, each with its usual size."""
     shape, names = value.shape or (), dim_names(value)
     otherwise = _SAMPLES if len(shape) == 2 and value.type in FLOATS else DEFAULT_DIM
-    return {
-        name: _side(shape, axis, name) or otherwise for axis, name in enumerate(names) if name is not None
-    }
+    named = ((axis, name) for axis, name in enumerate(names) if name is not None)
+    return {name: _side(shape, axis, name) or otherwise for axis, name in named}
 
 
 def _side(shape: tuple[Dim, ...], axis: int, name: str) -> int:
@@ -377,10 +374,9 @@ def _number(name: str, constants: Mapping[str, Array]) -> Any:
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
-    numbers = (
-        (name, number) for name, number in graph.held.items() if isinstance(number, np.ndarray | int | float)
-    )
-    constants = {**outer, **{name: np.asarray(number) for name, number in numbers}}
+    held = graph.held.items()
+    numbers = {name: np.asarray(it) for name, it in held if isinstance(it, np.ndarray | int | float)}
+    constants = {**outer, **numbers}
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:

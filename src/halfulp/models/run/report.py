@@ -108,9 +108,8 @@ def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 def sentence(name: str, reason: str) -> str:
     """Return the text about a vacuous output."""
-    return (
-        f"output {printable(name)!r} is {reason}: it verifies {'little' if is_usable(reason) else 'nothing'}"
-    )
+    verified = "little" if is_usable(reason) else "nothing"
+    return f"output {printable(name)!r} is {reason}: it verifies {verified}"
 
 
 def is_usable(reason: str) -> bool:
