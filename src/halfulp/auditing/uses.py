@@ -111,9 +111,8 @@ class Use:
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: (
-        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
-    )
+    # The opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu.
+    asked: str
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
@@ -345,7 +344,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
         folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
+        placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -365,9 +364,9 @@ _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
 _AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
-def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
+def _in_onnx(graph: Graph, makers: dict[str, Node], where: str) -> Scope:
     """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
-    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(file, None), "", where), []
+    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(), "", where), []
     for node in graph.nodes:
         kind = _AS_ONNX.get(node.type, node.type)
         nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))

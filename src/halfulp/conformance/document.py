@@ -256,14 +256,10 @@ def _row(results: Sequence[Result]) -> Part:
 
 def _repetition(aspect: str, tried: Sequence[Result], is_allowed: Callable[[Part], bool]) -> Part:
     """Return whether the bits depend on an aspect that was tried."""
-    found = [{"verdict": "differs", "example": result.example} for result in tried if result.same is False]
-    is_tested = any(result.same is not None for result in tried)
-    verdict: Part = {"verdict": "same" if is_tested else "not tested", "example": None}
-    return (
-        {"aspect": aspect}
-        | (found or [verdict])[0]
-        | {"allowed": bool(found) and all(map(is_allowed, found))}
-    )
+    if found := [{"verdict": "differs", "example": r.example} for r in tried if r.same is False]:
+        return {"aspect": aspect, **found[0], "allowed": all(map(is_allowed, found))}
+    verdict = "same" if any(result.same for result in tried) else "not tested"
+    return {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
 
 
 # --- from a document to text ------------------------------------------------------------------
