@@ -111,9 +111,8 @@ class Use:
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: (
-        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
-    )
+    # The opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu.
+    asked: str
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
@@ -270,9 +269,8 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
     inside = subgraphs if scope.has_bodies else lambda _: ()
-    steps = (
-        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
-    )
+    read = (chain(node.input, *(read_names(body) for _, body in inside(node))) for node in nodes)
+    steps = zip(read, (node.output for node in nodes), strict=True)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
@@ -346,7 +344,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
         folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
+        placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -366,9 +364,9 @@ _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
 _AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
-def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
+def _in_onnx(graph: Graph, makers: dict[str, Node], where: str) -> Scope:
     """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
-    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(file, None), "", where), []
+    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(), "", where), []
     for node in graph.nodes:
         kind = _AS_ONNX.get(node.type, node.type)
         nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))

@@ -269,9 +269,8 @@ def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry
         if tried := [result for result in results if result.aspect == aspect]:
             verdict = "same" if any(result.same for result in tried) else "not tested"
             part: Part = {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
-            if found := [
-                part | {"verdict": "differs", "example": r.example} for r in tried if r.same is False
-            ]:
+            found = [part | {"verdict": "differs", "example": r.example} for r in tried if r.same is False]
+            if found:
                 is_allowed = all(any(e.allows(target, fault) for e in allowed) for fault in found)
                 part = found[0] | {"allowed": is_allowed}
             yield part

@@ -157,9 +157,8 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     lead = len(x) - len(slope)
     varied = [lead + axis for axis, dim in enumerate(slope) if dim != 1]
     if len(varied) > 1:
-        differs = (
-            "the document of PRelu-6 leaves slopes of rank 2 and more open; here they are broadcast as in 7"
-        )
+        is_open = "the document of PRelu-6 leaves slopes of rank 2 and more open"
+        differs = f"{is_open}; here they are broadcast as in 7"
         edit.note(f"the slope of shape {format_shape(slope)} stays", differs)
         return node
     flat = edit.squeeze(node.input[1], sorted({*range(len(slope))} - {varied[0] - lead}))

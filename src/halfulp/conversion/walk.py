@@ -11,7 +11,7 @@ from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.infer import FunctionTypes, Scope, Types, infer_types
+from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
 from halfulp.models.onnx.walk import (
     Owner,
     attributes_of,
@@ -140,12 +140,12 @@ def separate(model: Onnx) -> list[Change]:
     proto, before = model.proto, -1
     while before < len(changes):  # the calls within a copied function may differ now
         before = len(changes)
-        types = FunctionTypes(proto, infer_types(proto, model.file), model.file)
+        _, kinds = infer_functions(proto, infer_types(proto, model.file), model.file)
         names = {function.name for function in proto.functions}
         for function in [*proto.functions]:
             if not any(map(is_ours, every_node(function, *reached(proto, function)))):
                 continue
-            for _, calls in types.kinds(function)[1:]:
+            for _, calls in kinds.get(identity(function), [])[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
                 names.add(name := unused(function.name, names))

@@ -12,6 +12,7 @@ from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
 from halfulp.types import Shape
 
+Nodes = list[NodeProto]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
 _DIMS = "it becomes part of a norm whose means keep their dims"
@@ -49,7 +50,7 @@ def _exponent(node: NodeProto, known: Scope) -> float | None:
     return {"Mul": 2.0, "Sqrt": 0.5}.get(node.op_type)
 
 
-def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
+def _centred(path: Nodes, makers: Mapping[str, NodeProto]) -> tuple[NodeProto, Nodes]:
     """Return the node that a norm squares, and its means: that of squares, and the one that is subtracted, if any."""
     square = path[0]
     made = (makers[name] for name in square.input if name in makers)
@@ -61,9 +62,7 @@ def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[No
     return centred, path[1:2] + [mean for mean in means if mean.input[0] in sides]
 
 
-def _reasons(
-    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
-) -> dict[str, str]:
+def _reasons(path: Nodes, centred: NodeProto, means: Nodes, known: Scope) -> dict[str, str]:
     """Return, by runtime, why the norm that it sees in these nodes is another function; empty if it is that norm."""
     is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
     if not all(is_last):
@@ -86,9 +85,7 @@ def _reasons(
     return reasons
 
 
-def _in_onnxruntime(
-    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
-) -> bool | None:
+def _in_onnxruntime(path: Nodes, centred: NodeProto, means: Nodes, known: Scope) -> bool | None:
     """Whether ONNX Runtime's LayerNorm takes these nodes, and no RMSNorm; None if neither does."""
     kinds, base = [node.op_type for node in path], path[0].input[0]
     is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
@@ -106,7 +103,7 @@ def _has_new_dims(square: NodeProto, known: Scope) -> bool:
     return base is not None and result is not None and len(base) < len(result)
 
 
-def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
+def _enlarging(path: Nodes, known: Scope) -> Shape:
     """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):

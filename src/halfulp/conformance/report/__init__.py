@@ -395,9 +395,7 @@ def _tested(target: Target, aspect: str) -> dict[str, Any]:
     return {"target": target, "tested": tested, "differs": differs}
 
 
-def _heatmaps(
-    targets: Sequence[Target], anchors: Mapping[str, str]
-) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _heatmaps(targets: Sequence[Target], anchors: Mapping[str, str]) -> Iterator[tuple[str, list[Part]]]:
     """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings.
 
     If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
