@@ -28,7 +28,7 @@ import numpy as np
 from halfulp._interop import Array, is_masked
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, ending
+from halfulp.conformance.targets import CrashedError, Target, TargetSpec, ending
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.installed import environment, has_module
 from halfulp.types import TYPES, type_name
@@ -296,5 +296,5 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return {"kind": "crashed", "message": "out of memory"}, b""
     except Exception as error:
         kind = "crashed" if isinstance(error, CrashedError) else "refused"
-        kind = "not offered" if isinstance(error, NotOfferedError) else kind
+        kind = "not offered" if isinstance(error, target.not_offered) else kind
         return {"kind": kind, "message": first_line(error)}, b""
