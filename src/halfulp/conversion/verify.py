@@ -185,10 +185,8 @@ class Feed(NamedTuple):
         made = fit(model, run, seed=self.seed, dims=self.dims)
         integers = is_all_ours(model)
         seeds = range(self.seed + 1, self.seed + _ROUNDS)
-        special = (
-            (seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds
-        )
-        sets = chain([(self.seed, made.inputs(model, self.seed))], special)
+        later = ((seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds)
+        sets = chain([(self.seed, made.inputs(model, self.seed))], later)
         return ((f"inputs of seed {seed}", inputs) for seed, inputs in sets), str(made)
 
     def first(self, model: Model, run: Run) -> tuple[Mapping[str, Any], dict[str, Any], str]:
