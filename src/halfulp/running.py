@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from halfulp.auditing.data import losses_in
-from halfulp.conversion.verify import has_ours, is_all_ours
+from halfulp.conversion.verify import is_all_ours
 from halfulp.conversion.walk import check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer, check_sizes
 from halfulp.installed import has_module
@@ -108,8 +108,7 @@ def opened(source: Source, engine: str = "auto") -> Model:
     if format_of(source) != "onnx":
         return ir.load(source)
     model = parse(source).check(keep_unknown=engine != "halfulp")
-    if has_ours(model):
-        check_clauses(model)
+    check_clauses(model)
     return model
 
 

@@ -48,7 +48,7 @@ def large(kind: str = "float16") -> dict[str, Any]:
 
 def only(report: hu.AuditReport) -> NodeData:
     found = report.models[0].data
-    (data,) = found.nodes.values()
+    (data,) = found.nodes
     return data
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -26,6 +26,7 @@ from halfulp.auditing.uses import Operand, Use, of_onnx
 from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
+from halfulp.conversion.verify import Feed
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array
 from halfulp.models.onnx import Onnx
@@ -40,6 +41,9 @@ from halfulp.types import FLOATS, tensor_type
 
 JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
+
+_JUDGED_IN = {"float64": JUDGED, "float32": JUDGED[1:], **{half: (half,) for half in HALVES}}
+"""The types that a node is judged in, by its own: that, if it is a short type, and shorter ones."""
 
 _PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = np.float32(65520)  # the least number that float16 rounds to infinity
@@ -128,12 +132,6 @@ def _pieces(*arrays: Array) -> Iterator[list[Array]]:
         yield [array.reshape(-1)[start : start + _PIECE].astype(np.float64) for array in arrays]
 
 
-def judged(type: str) -> tuple[str, ...]:
-    """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
-    shorter = {"float64": JUDGED, "float32": JUDGED[1:]}
-    return shorter.get(type, (type,) if type in JUDGED else ())
-
-
 @dataclass
 class NodeData:
     """The effect of the data on one node.
@@ -202,10 +200,6 @@ class NodeData:
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
-
-    def leaves(self, type: str) -> bool:
-        """Return whether a result overflows in this type, or the norm divides by 0."""
-        return self.overflows(type) or self.divisions_by_zero > 0
 
     @property
     def has_no_region(self) -> bool:
@@ -292,14 +286,15 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
 class NetworkData:
     """The effect of the data on a network."""
 
-    nodes: Mapping[str, NodeData]  # the Pow and PRelu nodes that ran, by label
+    nodes: tuple[NodeData, ...]  # the Pow and PRelu nodes that ran, in the file's order
     samples: int  # how many sets of inputs it ran on
     others: tuple[NodeData, ...] = ()  # other nodes that leave float16; in norms, if no power of theirs does
     inputs: tuple[str, ...] = ()  # the inputs with numbers that float16 does not hold
 
     def leaving(self, type: str) -> list[NodeData]:
-        """Return the nodes that leave a type."""
-        return [node for node in (*self.nodes.values(), *self.others) if node.leaves(type)]
+        """Return the nodes of which a result overflows in a type, or whose norm divides by 0."""
+        every = (*self.nodes, *self.others)
+        return [node for node in every if node.overflows(type) or node.divisions_by_zero]
 
     def in_float32(self, type: str) -> str:
         """Return the nodes that have to be in float32 instead of a type, as ``convert --float32`` takes them."""
@@ -308,22 +303,9 @@ class NetworkData:
             return "norms"
         return ",".join(dict.fromkeys(name for node in nodes for name in node.region))
 
-    @property
-    def listed(self) -> list[NodeData]:
-        """The nodes, in the file's order."""
-        return list(self.nodes.values())
 
-
-def measured(
-    model: Onnx,
-    uses: Iterable[Use],
-    samples: Samples | int,
-    *,
-    dims: Mapping[str, int] | None = None,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> NetworkData:
-    """Return the effect of data on the Pow and PRelu nodes of a network: of samples, or of a number made up.
+def measured(model: Onnx, uses: Iterable[Use], samples: Samples | int, feed: Feed) -> NetworkData:
+    """Return the effect of data on a network, and note it in its nodes: of samples, or of a number made up.
 
     Raises:
         ModelError: an input is missing, or contradicts the model's declaration.
@@ -333,9 +315,9 @@ def measured(
         net = Network(model, rounded=is_mixed)
         wide = Network(light) if is_mixed else net
         measurement = _Measurement(list(filter(_in_graph, uses)), model.scope(), net, wide)
-        for number, sample in enumerate(net.samples(samples, dims, seed) if measurement.nodes else (), 1):
-            if progress is not None:
-                progress(f"sample {number}")
+        for number, sample in enumerate(net.samples(samples, feed) if measurement.nodes else (), 1):
+            if feed.progress is not None:
+                feed.progress(f"sample {number}")
             measurement.run(sample)
     return measurement.result(number, [info.name for info in model.proto.graph.input])
 
@@ -350,13 +332,12 @@ class _Measurement:
         norms = _norms([*(use.graph for use in powers), main])
         self._powers, self._main, self._net, self._wide = powers, main, net, wide
         self._is_mixed = wide is not net
-        self._of_powers = {use.label: NodeData.of(use, *norms.get(use.label, ())[1:]) for use in powers}
-        others = [(use, NodeData.of(use, norm)) for use, norm in norms.values()]
-        others = [each for each in others if each[0].label not in self._of_powers]
-        others += _beside(main, norms.keys() | self._of_powers.keys())
-        self._of_others = {use.label: data for use, data in others}
-        self._data = self._of_powers | self._of_others
-        self.nodes = [*powers, *(use for use, _ in others)]
+        labels = {use.label for use in powers}
+        self._others = [use for name, (use, _) in norms.items() if name not in labels]
+        for use in (*powers, *self._others):
+            use.data = NodeData.of(use, *norms.get(use.label, ())[1:])
+        self._others += _beside(main, labels | norms.keys())
+        self.nodes = [*powers, *self._others]
         self._floats = [name for name, value in main.types.items() if value.type in FLOATS]
         self._fits: dict[str, bool] = {}  # whether float16 holds the values of a sample in the main graph
         self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
@@ -378,9 +359,9 @@ class _Measurement:
         return self._is_mixed and type not in HALVES
 
     def _add(self, use: Use, operands: list[Array], result: Array) -> None:
-        if seen := self._of_powers.get(use.label):
-            seen.type = operands[0].dtype.name  # inference may not know it
-            seen.lost += lost(operands, result)
+        if use.asked:
+            use.data.type = operands[0].dtype.name  # inference may not know it
+            use.data.lost += lost(operands, result)
         if not self._is_mixed:
             self._judge(use, operands, result)
 
@@ -389,12 +370,11 @@ class _Measurement:
         for value, array in arrays:
             if value.name not in self._fits:
                 self._fits[value.name] = not (finite(array) & _is_beyond(array)).any()
-        data = self._data[use.label]
-        types = () if self._is_wide(data.type) else judged(data.type)
-        if use.label in self._of_powers:
-            data.judge(use, operands, result, types)
+        types = () if self._is_wide(use.data.type) else _JUDGED_IN.get(use.data.type, ())
+        if use.asked:
+            use.data.judge(use, operands, result, types)
         elif "float16" in types:
-            data.look(use, operands, result, is_first=self._is_first(use))
+            use.data.look(use, operands, result, is_first=self._is_first(use))
 
     def _is_first(self, use: Use) -> bool:
         """Tell whether a node that is not a power leaves float16, and its operands fit."""
@@ -409,7 +389,7 @@ class _Measurement:
 
     def _follow(self, use: Use, sample: Sample, unsound: Callable[[], list[str]]) -> None:
         """Follow the infinities of a power through the network of this sample."""
-        seen = self._data[use.label]
+        seen = use.data
         if seen.lost and not (seen.absorbed or seen.reaches_outputs):
             bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
             _, ends, seen.reaches_outputs = spread(use, bad)
@@ -421,18 +401,18 @@ class _Measurement:
     def result(self, samples: int, inputs: Iterable[str]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""
         for use in self.nodes:
-            seen = self._data[use.label]
-            if not use.where and seen.has_no_region:
+            if not use.where and use.data.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
-                seen.keep([] if leaves and self._is_mixed else nodes)  # outputs of a float32 network stay so
-        ran = {name: data for name, data in self._of_powers.items() if data.base.elements}
+                # Outputs of a float32 network stay so.
+                use.data.keep([] if leaves and self._is_mixed else nodes)
+        ran = tuple(use.data for use in self._powers if use.data.base.elements)
         beyond = tuple(filter(self._beyond.__contains__, inputs))
-        return NetworkData(ran, samples, tuple(self._first([*ran.values()])), beyond)
+        return NetworkData(ran, samples, tuple(self._first(ran)), beyond)
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
         """Give the other nodes that leave float16 first in their norm, and those with divisions by 0."""
         regions = {data.region for data in powers if data.overflows("float16")}
-        for data in self._of_others.values():
+        for data in {use.label: use.data for use in self._others}.values():
             overflows = data.overflows("float16")
             if data.divisions_by_zero or (overflows and data.region not in regions):
                 yield data
@@ -467,10 +447,9 @@ def losses_in(model: Onnx, inputs: Sample) -> tuple[dict[str, tuple[int, int]], 
     inner = [use for use in valid if use.where]
     net = Network(model, rounded=True)
     net.each([*map(main.__getitem__, net.unsound(main, inputs))], inputs, take)
-    if inner and sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) >= _SMALL:
-        return losses, False
+    is_small = not inner or sum(math.prod(tensor.dims) for tensor in tensors(model.proto)) < _SMALL
     with suppress(HalfulpError):  # halfulp refuses more models than ONNX Runtime
-        return losses, net.each(inner, inputs, take) and len(valid) == len(uses)
+        return losses, is_small and net.each(inner, inputs, take) and len(valid) == len(uses)
     return losses, False
 
 
@@ -500,15 +479,16 @@ def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
     return norms
 
 
-def _other(scope: Scope, number: int, node: NodeProto, output: str) -> Use:
+def _other(scope: Scope, number: int, node: NodeProto, output: str, data: NodeData | None = None) -> Use:
     """Return a node that is not a power, with one output and the floats that it reads, but for constants."""
     values = (scope.value(each) for each in node.input if scope.tensor(each) is None)
     inputs = tuple(Operand(each.name, each.type) for each in values if each.type in FLOATS)
-    return Use(scope.label(node), node.op_type, "", inputs, Operand(output), scope=scope, number=number)
+    facts = scope.label(node), node.op_type, "", inputs, Operand(output)
+    return Use(*facts, scope=scope, number=number, data=data)
 
 
-def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]]:
-    """Give the other nodes of the main graph that make floats of more than constants, with no data yet."""
+def _beside(main: Scope, known: Container[str]) -> Iterator[Use]:
+    """Give the other nodes of the main graph that make floats of more than constants, each for each result."""
     fixed = {""}  # the values that follow from constants
     for index, node in enumerate(main.owner.node):
         name = main.label(node)
@@ -518,4 +498,4 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[tuple[Use, NodeData]
         elif name not in known and type in FLOATS and not subgraphs(node):
             data = NodeData(name, node.op_type, str(type))  # of all outputs of this type
             same = (output for output in node.output if main.value(output).type == type)
-            yield from ((_other(main, index, node, output), data) for output in same)
+            yield from (_other(main, index, node, output, data) for output in same)

@@ -1,7 +1,7 @@
 """A network whose tensors can be read while it runs."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -11,12 +11,12 @@ from onnx import NodeProto, helper
 
 from halfulp.auditing.uses import Use
 from halfulp.conversion.float32 import as_declared
-from halfulp.conversion.verify import Run, runs
+from halfulp.conversion.verify import Feed, Run, runs
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import default_opset, subgraphs
-from halfulp.models.run.api import run_with_report
+from halfulp.models.run.api import Watch, run_with_report
 from halfulp.models.run.inputs import by_name, fit
 from halfulp.types import FLOATS
 
@@ -27,7 +27,6 @@ Take = Callable[[Use, list[Array], Array], None]
 Numbered = tuple[int, NodeProto]
 
 _GROUP = 1 << 28  # bytes of outputs that are in memory at once
-_NUMBER = "{}//number"
 _OPSET = 13  # for nodes of ONNX's own in a network that has none
 
 
@@ -44,12 +43,11 @@ class Network:
         self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
         self._sizes = Counter[str]()  # bytes
 
-    def samples(self, given: Samples | int, dims: Mapping[str, int] | None, seed: int) -> Iterator[Sample]:
-        """Give the samples, each once."""
+    def samples(self, given: Samples | int, feed: Feed) -> Iterator[Sample]:
+        """Give the samples, each once: those given, or as many made up."""
         if isinstance(given, int):
-            _, (run,) = runs(self._model)
-            fitted = fit(self._model, run, seed=seed, dims=dims)
-            yield from (fitted.inputs(self._model, seed + number) for number in range(given))
+            fitted = fit(self._model, runs(self._model)[1][0], seed=feed.seed, dims=feed.dims)
+            yield from (fitted.inputs(self._model, feed.seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:
                 yield by_name(self._model.graph.inputs, sample, self._model.file)
@@ -57,14 +55,17 @@ class Network:
     def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
         """Pass the operands and the result of each evaluation of these nodes; return whether all were seen."""
         inner = {use.label: use for use in uses if use.where}
+
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            if node.label in inner:
+                take(inner[node.label], operands, results[0])
+
         for group in self._groups([use for use in uses if not use.where], sample):
             tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
             for use in group:
                 take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
             del tensors
-        return not inner or self._watch(
-            inner, sample, lambda node, operands, results: take(inner[node], operands, results[0])
-        )
+        return not inner or self._watch(sample, watch)
 
     def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
         """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
@@ -102,17 +103,17 @@ class Network:
     ) -> dict[str, Array]:
         """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
         copy, nodes = self._model.copy(), list[NodeProto]()
-        graph = copy.proto.graph
+        graph, numbers = copy.proto.graph, {name: f"{name}//number" for name in names}
         if default_opset(copy.proto.opset_import) is None:
             copy.proto.opset_import.add(version=_OPSET)
         for node in graph.node:
             nodes.append(node)
-            for name in filter(names.__contains__, node.output):
-                nodes += behind(name, _NUMBER.format(name))
+            for name in filter(numbers.__contains__, node.output):
+                nodes += behind(name, numbers[name])
         del graph.node[:]
         graph.node.extend(nodes)
-        numbers = Network(copy, rounded=self._rounded)._tensors(map(_NUMBER.format, names), sample)
-        return {name: numbers[_NUMBER.format(name)] for name in names}
+        tensors = Network(copy, rounded=self._rounded)._tensors(numbers.values(), sample)
+        return {name: tensors[number] for name, number in numbers.items()}
 
     def _tensors(self, names: Iterable[str], sample: Sample) -> dict[str, Array]:
         """Return tensors of the main graph by name, from one run."""
@@ -135,15 +136,8 @@ class Network:
         except HalfulpError:  # it is not installed, or refuses the model
             return runs(model)[1][0]
 
-    def _watch(
-        self, labels: Container[str], sample: Sample, take: Callable[[str, list[Array], list[Array]], None]
-    ) -> bool:
-        """Run the network node by node, and pass each evaluation of these nodes; return whether it could."""
-
-        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
-            if node.label in labels:
-                take(node.label, operands, results)
-
+    def _watch(self, sample: Sample, watch: Watch) -> bool:
+        """Run the network node by node, and pass each evaluation; return whether it could."""
         with suppress(UnsupportedError):  # ONNX Runtime, which has the operator, shows no values of subgraphs
             run_with_report(self._model, as_declared(sample, self._model), watch=watch)
             return True
@@ -151,15 +145,14 @@ class Network:
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
-        outputs = {use.graph.label(node): node.output for node in use.graph.owner.node}
-        bad: set[str] = set()
+        labels, bad = {*use.graph.labels.values()}, set[str]()
 
-        def note(label: str, operands: list[Any], results: list[Any]) -> None:
-            for name, value in zip(outputs[label], results, strict=False):
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            for name, value in zip(node.outputs, results, strict=False) if node.label in labels else ():
                 if str(getattr(value, "dtype", "")) in FLOATS and np.any(is_spoiled(value)):
                     bad.add(name)
 
-        self._watch(outputs, sample, note)
+        self._watch(sample, watch)
         return bad
 
 

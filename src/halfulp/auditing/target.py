@@ -16,7 +16,7 @@ from halfulp.auditing.uses import Breach, Operand, Use, open_slope
 from halfulp.conversion.editor import Change
 from halfulp.conversion.passes import run_passes
 from halfulp.conversion.targets import TARGET, known_targets
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
@@ -81,9 +81,7 @@ def default() -> dict[str, tuple[Asked, ...]]:
     """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
     here = installed()
     targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
-    return {
-        kind: tuple(targets[each] for each in names if each in targets) for kind, names in LOADERS.items()
-    }
+    return {kind: tuple(filter(None, map(targets.get, names))) for kind, names in LOADERS.items()}
 
 
 def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:
@@ -128,8 +126,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
     try:
-        walk = Walk(Onnx(_alone(use), "model"), check=True)
-        changes = run_passes(walk, *((each, target) for each in TARGET))
+        walk = Walk(Onnx(_alone(use), "model"))
+        changes = check_clauses(walk) + run_passes(walk, *((each, target) for each in TARGET))
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
         return Conversion(refused=printable(reason, most=None))
@@ -218,7 +216,9 @@ def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conve
     depends = tuple(_dependences(use, measured, row, own))
     verdict = max(verdicts, key=_ORDER.index, default="exact")
     max_ulp = max((group.max_ulp for group in groups if group.max_ulp), default=None)
-    names, grade = tuple(dict.fromkeys(map(_name, bad))), _grade(bad, depends)
+    names = tuple(dict.fromkeys(map(_name, bad)))
+    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
+    grade = None if None in grades else max(filter(None, grades), key=GRADES.index, default=None)
     return Statement(target.name, verdict, max_ulp, _reasons(use, bad), depends, groups=names, grade=grade)
 
 
@@ -245,13 +245,6 @@ def _of_invalid(
         name = use.operator.partition(".")[2].rpartition("-")[0]
         text = f"{'it may run' if len(clauses) == len(breaches) else 'it refuses'} the {name}"
     return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
-
-
-def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
-    """Return the worst grade of the groups with faults; None if that of any is not known."""
-    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
-    known = [grade for grade in grades if grade is not None]
-    return max(known, key=GRADES.index, default=None) if len(known) == len(grades) else None
 
 
 def _by_type(use: Use, measured: Measured) -> Iterator[str]:
@@ -484,8 +477,7 @@ def of_constant(use: Use, text: str | None = None) -> str:
 
 def _not_its_own(use: Use, group: Group) -> str | None:
     """Return the operand of a group's example that is not the node's constant; None without such an operand."""
-    names, operands = ("X", "slope") if use.is_prelu else ("base", "exponent"), (use.inputs[0], use.second)
-    for name, operand, number in zip(names, operands, group.operands or (), strict=False):
-        if operand.values is not None and not operand.holds(number):
-            return name
-    return None
+    names = ("X", "slope") if use.is_prelu else ("base", "exponent")
+    given = zip(names, (use.inputs[0], use.second), group.operands or (), strict=False)
+    others = (name for name, operand, x in given if operand.values is not None and not operand.holds(x))
+    return next(others, None)

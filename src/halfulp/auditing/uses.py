@@ -53,30 +53,19 @@ class Operand:
     type: str | None = None  # an element type's name; None where it is not known
     shape: Shape = None  # as graphs have it; None where not even the rank is known
     constant: Array | None = None  # the array that it always is, where the file holds it; not in a report
-    text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
-    def __post_init__(self) -> None:
-        if self.constant is None:
-            return
-        if self.values is None:
-            self.text = "?"
-            return
-        few = [*self.values[:4], *self.values[4:][-1:]]
-        texts = [number(self.constant.dtype.type(value)) for value in few]
-        some = f"{self.values.size} values from {texts[0]} to {texts[-1]}" if len(texts) > 4 else ""
-        self.text = some or ", ".join(texts) or "no values"
+    @cached_property
+    def text(self) -> str | None:
+        """The values of that array as tables show them."""
+        if self.constant is None or self.values is None:
+            return None if self.constant is None else "?"
+        few = [number(self.constant.dtype.type(value)) for value in (*self.values[:4], *self.values[4:][-1:])]
+        some = f"{self.values.size} values from {few[0]} to {few[-1]}" if len(few) > 4 else ""
+        return some or ", ".join(few) or "no values"
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
         return shown if self.text is None else f"{shown} = {self.text}"
-
-    @cached_property
-    def by_value(self) -> Hashable:
-        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
-        array = self.constant
-        if array is None:
-            return None
-        return array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array)
 
     @cached_property
     def values(self) -> Array | None:
@@ -98,8 +87,7 @@ class Operand:
         if self.constant.dtype.kind not in "iu":
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.array(float(text)).astype(self.constant.dtype).astype(np.float64)
-        is_equal = np.any(self.values == value)
-        return bool(is_equal or (value != value and np.any(self.values != self.values)))
+        return bool(np.any(self.values == value) or (value != value and np.any(self.values != self.values)))
 
 
 def number(value: Any) -> str:
@@ -116,11 +104,15 @@ class Breach(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node, and the results for it; in a report without the network around it."""
+    """One Pow or PRelu node, and the results for it; in a report without the network around it.
+
+    Where a network runs on data, so that other nodes are looked at, it may be any node that makes floats.
+    """
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: str  # the opset or feature level that puts it in force
+    # The opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu.
+    asked: str
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
@@ -132,6 +124,7 @@ class Use:
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
     breaks: tuple[Breach, ...] = ()  # the clauses that it breaks
     targets: tuple[Any, ...] = ()  # the statement about it for each target
+    data: Any = None  # the effect of the inputs on it, if it ran
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
@@ -215,8 +208,9 @@ class Use:
 
     @property
     def constants(self) -> Hashable:
-        """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
+        """A key that nodes with equal constants share. A large constant is equal to itself alone."""
+        arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
+        return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:
@@ -233,9 +227,8 @@ class Use:
     def let_go(self) -> None:
         """Drop the network around the node and the arrays of its constants, which a report does not need."""
         self.scope = None
-        for operand in (*self.inputs, self.output, self.second):
-            operand.constant = None
-            vars(operand).pop("values", None)
+        for operand in (*self.inputs, self.output):
+            vars(operand).update(text=operand.text, constant=None, values=None)
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
@@ -252,15 +245,10 @@ def open_slope(use: Use) -> str | None:
     return None if use.slope is None else fits_only_if(use.row, *use.slope)
 
 
-def shown(value: Any) -> str:
-    """Return an attribute's value in one line."""
-    return printable(str(value))
-
-
 # --- of a model in ONNX ------------------------------------------------------------------------------
 
 
-def of_onnx(model: Onnx) -> list[Use]:
+def of_onnx(model: Onnx) -> tuple[Use, ...]:
     """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
 
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu may break
@@ -270,7 +258,7 @@ def of_onnx(model: Onnx) -> list[Use]:
     *functions, main = owners_of(model.proto)
     has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
-    uses = list(chain.from_iterable(_within(model, top, ()) for top in tops))
+    uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
     if isinstance(error, ModelError) and not any(map(breaches, uses)):
         raise error
@@ -281,9 +269,8 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
     inside = subgraphs if scope.has_bodies else lambda _: ()
-    steps = (
-        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
-    )
+    read = (chain(node.input, *(read_names(body) for _, body in inside(node))) for node in nodes)
+    steps = zip(read, (node.output for node in nodes), strict=True)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
     owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
@@ -343,7 +330,7 @@ def _folded(
 # --- OpenVINO's IR -------------------------------------------------------------------------------
 
 
-def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple[str, ...]]:
     """Return the Power and PReLU layers of an IR file; a body's follow those of the graph around it.
 
     The second result has the layers that halfulp has put in the place of others, which an audit does not look into.
@@ -357,7 +344,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
         folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
+        placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -370,16 +357,16 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 uses.append(placed(use))
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
-    return uses, tuple(replaced)
+    return tuple(uses), tuple(replaced)
 
 
 _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
 _AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
-def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
+def _in_onnx(graph: Graph, makers: dict[str, Node], where: str) -> Scope:
     """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
-    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(file, None), "", where), []
+    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(), "", where), []
     for node in graph.nodes:
         kind = _AS_ONNX.get(node.type, node.type)
         nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))

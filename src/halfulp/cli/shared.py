@@ -96,11 +96,6 @@ def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
     return files, sizes
 
 
-def files_of(inputs: Names) -> list[Path]:
-    """Return the files that the values of ``--input`` name."""
-    return [Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0]]
-
-
 def fed(model: Model, arguments: list[str]) -> dict[str, Array]:
     """Return the arrays that ``--input`` names, by input, and warn of those that were rounded."""
     from halfulp.models.run.inputs import needed
@@ -241,12 +236,16 @@ def is_stdout(path: Path | None) -> bool:
 
 
 def check_writable(
-    *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool = False
+    *texts: File, binary: File = None, read: Iterable[File] = (), inputs: Names = None, force: bool = False
 ) -> None:
-    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read."""
+    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read.
+
+    Of ``inputs``, the values of ``--input``, some name such files. Only texts can be written to standard output.
+    """
     seen = set[Path]()
-    sources = [] if force else [source for source in filter(None, read) if source.exists()]
-    for path in filter(None, paths):
+    named = (Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0])
+    sources = [] if force else [file for file in filter(None, (*read, *named)) if file.exists()]
+    for path in filter(None, (binary, *texts)):
         real = Path(os.path.realpath(path))  # Path.resolve() fails on links that lead to each other
         key = path if is_stdout(path) else real
         if key in seen:
@@ -254,7 +253,7 @@ def check_writable(
         seen.add(key)
         if not is_stdout(path):
             _check_file(path, real, sources)
-        elif binary:
+        elif path is binary:
             raise HalfulpError(f"{path}: only text is written to standard output; name a file")
 
 

@@ -256,7 +256,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
         edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
         return None
 
-    walk.rewrite(owner, opset, is_wanted, rewrite)
+    walk.rewrite(is_wanted, rewrite, "", (owner, opset))
 
 
 def _widen_attributes(node: NodeProto) -> None:
@@ -279,7 +279,7 @@ def has_halves(proto: ModelProto) -> bool:
 def widened(model: Onnx) -> Onnx:
     """Return a model with float32 in the place of float16 and bfloat16 everywhere, but in weights that it casts."""
     wide = model.copy()
-    copy, reader = wide.proto, TensorReader(model.file, model.folder)
+    copy, reader = wide.proto, TensorReader(model.folder)
     kept = _cast_weights(copy)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:
@@ -344,9 +344,8 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
     twin = widened(before)
     try:
         _, (run,) = runs(before)
-        inputs, told = feed.made(before, run)
+        inputs, old, told = feed.first(before, run)
         inputs = by_name(before.graph.inputs, inputs, before.file)
-        old = run(inputs)
         exact = runs(twin)[1][0](as_declared(inputs, twin))
         engine, (run,) = runs(after)
         new = run(inputs)

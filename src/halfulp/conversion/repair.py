@@ -21,7 +21,7 @@ from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
-from halfulp.conversion.walk import Walk, check_clauses, separate
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
@@ -264,7 +264,7 @@ def _repaired(
         found = passes.by_nodes(new)
     is_as_read = not (passes.correct_declarations(new, found, before, shapes=False) or corrected)
     walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
-    unreached = walk.told()
+    unreached = drop_unreached(walk)
     returned = {declared(info, file).type for info in source.proto.graph.output}
     mended = passes.run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
@@ -299,12 +299,12 @@ def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
     _agree_on_types(walk, returned)
     _mend_layers(walk)
     rewrite(walk, (*FACTORS, *_LIMITS))
-    walk.rewrite_all(is_ours, mender.mend)
+    walk.rewrite(is_ours, mender.mend)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        walk.rewrite_all(is_ours, mender.mend)
+        walk.rewrite(is_ours, mender.mend)
 
 
 def _mend_layers(walk: Walk) -> None:
@@ -325,7 +325,7 @@ def _mend_layers(walk: Walk) -> None:
             node = remade(node, drop={"spatial"})
         edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
+    walk.rewrite(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -396,7 +396,7 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    walk.rewrite_all(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
+    walk.rewrite(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[dict[int, str], bool]]:
@@ -550,7 +550,7 @@ def _is_base_of(kind: str, x: str | None, y: str | None, *, is_one: bool) -> boo
 def _declared_types(graph: GraphProto) -> dict[str, str]:
     infos = reversed((*graph.output, *graph.value_info))  # of a name's declarations, the first counts
     kinds = {info.name: info.type.tensor_type.elem_type for info in infos}
-    return {name: type_of(kind) for name, kind in kinds.items() if kind in _KINDS}
+    return {name: str(type_of(kind)) for name, kind in kinds.items() if kind in _KINDS}
 
 
 def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, str]]:
@@ -577,8 +577,7 @@ def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> V
             return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
-        inputs, told = feed.made(new, run)
-        outputs = run(inputs)
+        _, outputs, told = feed.first(new, run)
     except errors.HalfulpError as error:
         return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))

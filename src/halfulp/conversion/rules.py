@@ -376,7 +376,7 @@ def rewrite(walk: Walk, rules: Sequence[Rule], stays: Rewrite | None = None) -> 
             stays(node, edit)
         return edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ends, replace)
+    walk.rewrite(lambda node: node.op_type in ends, replace)
     return len(places)
 
 
