@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -44,7 +45,6 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
-from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
@@ -333,9 +333,9 @@ def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_da
 
 def _elsewhere(uses: Sequence[Use], convert: _Convert) -> Mapping[str, str]:
     """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-    of_floats = {use for use in uses if not use.is_prelu and use.inputs[0].type in FLOATS}
-    others_first = (use for use in sorted(uses, key=of_floats.__contains__) if use.types)
-    first = next((use for use in others_first if (tried := convert(use, "basic")) and tried.refused), None)
-    if first not in of_floats:
-        return {"target": "basic"} if first is None else {}
+    others_first = sorted(uses, key=attrgetter("is_float_power"))
+    tried = ((use, convert(use, "basic")) for use in filter(attrgetter("types"), others_first))
+    refused = next((use for use, changes in tried if changes and changes.refused), None)
+    if refused is None or not refused.is_float_power:
+        return {"target": "basic"} if refused is None else {}
     return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})

@@ -343,13 +343,18 @@ class _Measurement:
         self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
 
     def run(self, sample: Sample) -> None:
-        """Run the network on a sample."""
         self._net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
         if self._is_mixed:
             self._wide.each(self.nodes, sample, self._judge)
         unsound = cache(partial(self._net.unsound, self._floats, sample))
-        for use in self._powers:
-            self._follow(use, sample, unsound)
+        for use, seen in ((use, use.data) for use in self._powers):
+            if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+                bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+                _, ends, seen.reaches_outputs = spread(use, bad)
+                seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+            if use.where and seen.has_no_region:
+                nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
+                seen.keep(nodes if ends or not self._is_mixed else [])
         beyond = (name for name, is_held in self._fits.items() if not is_held)
         self._beyond.update(name for name in beyond if not self._is_wide(self._main.value(name).type))
         self._fits.clear()
@@ -386,17 +391,6 @@ class _Measurement:
         constants = map(use.graph.array, use.graph.owner.node[use.number].input)
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
-
-    def _follow(self, use: Use, sample: Sample, unsound: Callable[[], list[str]]) -> None:
-        """Follow the infinities of a power through the network of this sample."""
-        seen = use.data
-        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-            bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
-            _, ends, seen.reaches_outputs = spread(use, bad)
-            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-        if use.where and seen.has_no_region:
-            nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
-            seen.keep(nodes if ends or not self._is_mixed else [])
 
     def result(self, samples: int, inputs: Iterable[str]) -> NetworkData:
         """Return the effect of all samples; ``inputs`` are the network's."""

@@ -116,7 +116,6 @@ _REFUSED_SIGNS = {"json": None, "trtexec": ",'\"", "polygraphy": ""}
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
-    """Return the option of a tool that keeps nodes in float32."""
     if tool not in _REFUSED_SIGNS:
         raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _REFUSED_SIGNS)}")
     signs = _REFUSED_SIGNS[tool]
@@ -236,7 +235,6 @@ def _answers(model: ModelReport) -> Iterator[Part]:
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
-    """Return how many nodes leave float16 on the given data."""
     parts = []
     if nodes:
         beyond = sum(node.overflows("float16") for node in data.nodes)

@@ -203,7 +203,6 @@ def statement(
 
 
 def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conversion | None) -> Statement:
-    """Return the statement about a node that breaks no clause."""
     if measured is None or (row := _row(use, measured, use.types)) is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
@@ -258,9 +257,9 @@ def _by_type(use: Use, measured: Measured) -> Iterator[str]:
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     """Return a runtime's result for a slope that does not fit X, or fits on a condition; None if unknown."""
-    if use.slope is None or len({*(use.types or ())}) != 1:
+    if use.shapes is None or len({*(use.types or ())}) != 1:
         return None
-    x, slope = use.slope
+    x, slope = use.shapes
     if condition is None and use.row.broadcasting.fits(x, slope):
         return None
     if target.name == "openvino" and x and slope == x[1:2]:

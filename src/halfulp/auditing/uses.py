@@ -111,9 +111,7 @@ class Use:
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: (
-        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
-    )
+    asked: str  # the opset or feature level that puts it in force; empty for another node
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
@@ -129,10 +127,18 @@ class Use:
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
-    @property
-    def is_prelu(self) -> bool:
-        """Whether it is a PRelu, under any standard's name."""
-        return "relu" in self.operator.lower()
+    def __post_init__(self) -> None:
+        self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
+        self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
+        self.where = (
+            self.scope.where if self.scope else ""
+        )  # the body or function around it, as messages name it
+        self.names = (*(operand.name for operand in self.inputs), self.output.name)
+        self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
+        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
+        self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
+        has_slope = self.is_prelu and len(self.inputs) == 2
+        self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
 
     @property
     def graph(self) -> Scope:
@@ -141,24 +147,9 @@ class Use:
         return self.scope
 
     @property
-    def where(self) -> str:
-        """How messages name the body or function around it; empty for the main graph."""
-        return self.scope.where if self.scope else ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its inputs and its output."""
-        return (*(operand.name for operand in self.inputs), self.output.name)
-
-    @property
     def row(self) -> OpVersion:
         """The row of the version in force."""
         return find(self.operator)
-
-    @cached_property
-    def second(self) -> Operand:
-        """The exponent or slope."""
-        return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
     def exponents(self) -> float | None:
@@ -173,12 +164,6 @@ class Use:
         return None if constant is None or constant.size != 1 else self.exponents
 
     @property
-    def slope(self) -> tuple[Shape, Shape] | None:
-        """The shapes of X and of the slope of a PRelu that has both."""
-        has_both = self.is_prelu and len(self.inputs) == 2
-        return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
-
-    @property
     def is_folded(self) -> bool:
         """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
         return self.folded >= {operand.name for operand in self.inputs if operand.constant is None}
@@ -187,7 +172,7 @@ class Use:
     def is_ordinary(self) -> bool:
         """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
         x, y = self.inputs[0], self.second
-        if self.is_prelu or x.type not in FLOATS or x.values is None or y.values is None:
+        if not self.is_float_power or x.values is None or y.values is None:
             return False
         if x.values.size * y.values.size > _SMALL:
             return False
@@ -213,12 +198,6 @@ class Use:
         arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
         return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
-    @cached_property
-    def types(self) -> tuple[str, ...] | None:
-        """The inputs' types, where all are known."""
-        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
-        return types if len(types) == len(self.inputs) else None
-
     @property
     def without_findings(self) -> str:
         """The outcome of a node without findings: valid where no runtime was judged."""
@@ -243,7 +222,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
 
 def open_slope(use: Use) -> str | None:
     """Return the condition on an unknown shape under which a slope fits; None without a condition."""
-    return None if use.slope is None else fits_only_if(use.row, *use.slope)
+    return fits_only_if(use.row, *use.shapes) if use.shapes else None
 
 
 # --- of a model in ONNX ------------------------------------------------------------------------------
