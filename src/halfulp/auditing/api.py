@@ -17,16 +17,7 @@ from halfulp.auditing.data import NetworkData, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    LOADERS,
-    Asked,
-    Conversion,
-    asked,
-    conversion,
-    default,
-    heeds_constants,
-    statement,
-)
+from halfulp.auditing.target import Asked, Conversion, asked, conversion, heeds_constants, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
@@ -102,8 +93,7 @@ def audit(
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    names = (targets,) if isinstance(targets, str) else targets
-    by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
+    by_format = asked((targets,) if isinstance(targets, str) else targets)
     data = inputs if inputs is not None else samples or None
     made_up = Feed(seed, dims, progress=progress)
     measure = None if data is None else partial(measured, samples=data, feed=made_up)
@@ -249,9 +239,7 @@ def _fused(model: Onnx) -> frozenset[str]:
     run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
-    before, after = (
-        {name for node in every_node(each.proto.graph) for name in node.output} for each in (model, copy)
-    )
+    before, after = ({name for n in every_node(it.proto.graph) for name in n.output} for it in (model, copy))
     return frozenset(before - after)
 
 

@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -57,7 +57,16 @@ class Asked:
         return self.native if format == "openvino" and self.native else self.measured
 
 
-def asked(target: object) -> Asked:
+def asked(targets: Iterable[object] | None) -> dict[str, tuple[Asked, ...]]:
+    """Return the runtimes that judge a file of each format: if none are named, those installed, or else all."""
+    if targets is not None:
+        return dict.fromkeys(LOADERS, tuple(map(spelled, targets)))
+    here = installed()
+    known = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
+    return {kind: tuple(filter(None, map(known.get, names))) for kind, names in LOADERS.items()}
+
+
+def spelled(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     spelling = str(target)
     if spelling.endswith(".json"):
@@ -72,16 +81,9 @@ def asked(target: object) -> Asked:
     if match is None or (name := named(match["name"], names(), RUNTIME_ALIASES)) is None:
         spelling = spelling[:80]
         measuring = f"halfulp check {shlex.quote(spelling)} --json FILE.json, then --target FILE.json"
-        spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
-        raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=spelled)
+        forms = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
+        raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=forms)
     return _known(name, match["version"])
-
-
-def default() -> dict[str, tuple[Asked, ...]]:
-    """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
-    here = installed()
-    targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
-    return {kind: tuple(filter(None, map(targets.get, names))) for kind, names in LOADERS.items()}
 
 
 def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:

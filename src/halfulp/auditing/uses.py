@@ -22,19 +22,10 @@ from halfulp.errors import ModelError, printable
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
 from halfulp.models.graph import Array, Graph, Node, Value, describe
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import (
-    attributes_of,
-    default_opset,
-    identity,
-    is_ours,
-    owners_of,
-    read_names,
-    subgraphs,
-)
 from halfulp.models.run.api import LAYERS
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
@@ -130,9 +121,7 @@ class Use:
     def __post_init__(self) -> None:
         self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
         self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
-        self.where = (
-            self.scope.where if self.scope else ""
-        )  # the body or function around it, as messages name it
+        self.where = self.scope.where if self.scope else ""  # how messages name the graph around it
         self.names = (*(operand.name for operand in self.inputs), self.output.name)
         self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)
@@ -235,8 +224,10 @@ def of_onnx(model: Onnx) -> tuple[Use, ...]:
     clauses, and operators may be unknown. Everything else must be valid, or else the front end's error is raised.
     """
     error = model.fault_of_ours
-    *functions, main = owners_of(model.proto)
-    has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    *functions, main = walk.owners_of(model.proto)
+    has_opset = (
+        walk.default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    )
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
     uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
@@ -248,12 +239,10 @@ def of_onnx(model: Onnx) -> tuple[Use, ...]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    inside = subgraphs if scope.has_bodies else lambda _: ()
-    steps = (
-        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
-    )
+    inside = walk.subgraphs if scope.has_bodies else lambda _: ()
+    steps = ((chain(n.input, *(walk.read_names(body) for _, body in inside(n))), n.output) for n in nodes)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
-    owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
+    owner, functions = scope.owner, {walk.identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
     placed = _placing(scope, folded, ends)
 
@@ -267,10 +256,10 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     for index, node in enumerate(nodes):
         for inner in model.within(scope, index, node) if node.attribute else ():
             yield from _within(model, inner, folded)
-        if is_ours(node) and identity(node) not in functions:
+        if walk.is_ours(node) and walk.identity(node) not in functions:
             *inputs, output = map(operand, (*node.input, node.output[0] if node.output else ""))
             operator = in_force("onnx", node.op_type, scope.opset).id
-            name, facts = label(node, index, scope.where), (attributes_of(node), scope, index)
+            name, facts = label(node, index, scope.where), (walk.attributes_of(node), scope, index)
             yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
 
 
