@@ -277,7 +277,7 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
         return result
     if use.operator != "LpNormalization":
         return np.asarray(np.square(operands[0]))
-    attributes = attributes_of(use.graph.owner.node[use.number])
+    attributes = attributes_of(use.scope.owner.node[use.number])
     powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
     return np.asarray(powers.sum(attributes.get("axis", -1)))
 
@@ -319,7 +319,7 @@ def measured(model: Onnx, uses: Iterable[Use], samples: Samples | int, feed: Fee
             if feed.progress is not None:
                 feed.progress(f"sample {number}")
             measurement.run(sample)
-    return measurement.result(number, [info.name for info in model.proto.graph.input])
+    return measurement.result(number)
 
 
 class _Measurement:
@@ -329,7 +329,7 @@ class _Measurement:
     """
 
     def __init__(self, powers: list[Use], main: Scope, net: Network, wide: Network) -> None:
-        norms = _norms([*(use.graph for use in powers), main])
+        norms = _norms([*(use.scope for use in powers), main])
         self._powers, self._main, self._net, self._wide = powers, main, net, wide
         self._is_mixed = wide is not net
         labels = {use.label for use in powers}
@@ -388,19 +388,19 @@ class _Measurement:
         if not (is_beyond and all(fit)):
             return False
         # Constants are read only where it matters.
-        constants = map(use.graph.array, use.graph.owner.node[use.number].input)
+        constants = map(use.scope.array, use.scope.owner.node[use.number].input)
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
-    def result(self, samples: int, inputs: Iterable[str]) -> NetworkData:
-        """Return the effect of all samples; ``inputs`` are the network's."""
+    def result(self, samples: int) -> NetworkData:
+        """Return the effect of all samples."""
         for use in self.nodes:
             if not use.where and use.data.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
                 # Outputs of a float32 network stay so.
                 use.data.keep([] if leaves and self._is_mixed else nodes)
         ran = tuple(use.data for use in self._powers if use.data.base.elements)
-        beyond = tuple(filter(self._beyond.__contains__, inputs))
+        beyond = tuple(info.name for info in self._main.owner.input if info.name in self._beyond)
         return NetworkData(ran, samples, tuple(self._first(ran)), beyond)
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
@@ -458,7 +458,7 @@ def without_functions(model: Onnx) -> Onnx:
 
 def _in_graph(use: Use) -> bool:
     """Return whether a node runs by itself: a function's nodes run where it is called."""
-    return isinstance(use.graph.owner, GraphProto)
+    return isinstance(use.scope.owner, GraphProto)
 
 
 def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:

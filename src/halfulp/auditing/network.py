@@ -145,7 +145,7 @@ class Network:
 
     def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
         """Return the values of the body around a node in which any element is spoiled."""
-        labels, bad = {*use.graph.labels.values()}, set[str]()
+        labels, bad = {*use.scope.labels.values()}, set[str]()
 
         def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
             for name, value in zip(node.outputs, results, strict=False) if node.label in labels else ():
@@ -161,7 +161,7 @@ def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbere
 
     The last is whether an output of the network is spoiled; of a graph with spoiled outputs none count as sound.
     """
-    owner, first = use.graph.owner, use.number
+    owner, first = use.scope.owner, use.number
     nodes, readers = [(first, owner.node[first])], list[Numbered]()
     spoiled = set(bad)
     reached = spoiled.intersection(owner.node[first].output)

@@ -106,7 +106,7 @@ class Use:
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model
+    scope: Any = None  # in an ONNX model: the Scope of the graph or function around it; not in a report
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -128,12 +128,6 @@ class Use:
         self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
         has_slope = self.is_prelu and len(self.inputs) == 2
         self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
-
-    @property
-    def graph(self) -> Scope:
-        """In an ONNX model: the graph or function around it, and the values that it can read."""
-        assert self.scope is not None
-        return self.scope
 
     @property
     def row(self) -> OpVersion:
