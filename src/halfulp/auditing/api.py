@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 from onnx import ModelProto
 
-from halfulp.auditing.data import NetworkData, measured, without_functions
+from halfulp.auditing.data import NetworkData, Samples, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
-from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import Asked, Conversion, asked, conversion, heeds_constants, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
