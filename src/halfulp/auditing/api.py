@@ -16,7 +16,7 @@ from onnx import ModelProto
 from halfulp.auditing.data import NetworkData, Samples, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import Asked, Conversion, asked, conversion, heeds_constants, statement
+from halfulp.auditing.target import Asked, Conversion, Convert, asked, conversion, heeds_constants, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
@@ -40,7 +40,6 @@ __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _Measure: TypeAlias = Callable[..., NetworkData]
-_Convert: TypeAlias = Callable[[Use, str], Conversion | None]
 
 
 def audit(
@@ -287,7 +286,7 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
                     yield scope.label(node), text
 
 
-def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_data: bool = False) -> _Convert:
+def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_data: bool = False) -> Convert:
     """Note the results for nodes in them: those that share their kind and their constants are judged once.
 
     Return the function that tries a conversion of a node, for each kind of nodes once.
@@ -318,7 +317,7 @@ def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_da
     return convert
 
 
-def _elsewhere(uses: Sequence[Use], convert: _Convert) -> Mapping[str, str]:
+def _elsewhere(uses: Sequence[Use], convert: Convert) -> Mapping[str, str]:
     """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
     others_first = sorted(uses, key=attrgetter("is_float_power"))
     tried = ((use, convert(use, "basic")) for use in filter(attrgetter("types"), others_first))

@@ -189,17 +189,15 @@ class Statement(NamedTuple):
         return is_of_use and self.conversion is not None and self.conversion.helps
 
 
-def statement(
-    use: Use,
-    target: Asked,
-    breaches: Sequence[Breach],
-    convert: Callable[[Use, str], Conversion | None] = conversion,
-) -> Statement:
+Convert = Callable[[Use, str], Conversion | None]
+
+
+def statement(use: Use, target: Asked, broken: Sequence[Breach], convert: Convert = conversion) -> Statement:
     """Return the result of a node in a target; ``convert`` tries the conversion."""
     measured = target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
-    condition = None if breaches else open_slope(use)
-    if breaches or condition is not None:
-        return _of_invalid(use, target, measured, breaches, condition)
+    condition = None if broken else open_slope(use)
+    if broken or condition is not None:
+        return _of_invalid(use, target, measured, broken, condition)
     changed = convert(use, target.name)
     return _of_valid(use, target, measured, changed)._replace(conversion=changed)
 
