@@ -124,7 +124,7 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError names them already and is not changed, unless another file is missing. An UnsupportedError stays one.
+    Errors that name a file already are not changed, unless another file is missing. An UnsupportedError stays one.
     Every other error becomes a ModelError, with the clause of a SpecError. ``kind`` is the format's word for a node;
     empty if ``node`` contains it.
     """
@@ -137,9 +137,13 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
     except ModelError:
         raise
     except UnsupportedError as error:
+        if error.file is not None:
+            raise
         place = node and f"{kind} {node}".lstrip()
-        where = ": ".join(part for part in (file, place) if part is not None)
-        raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
+        where = ": ".join(filter(None, (file, place)))
+        named = UnsupportedError(f"{where}: {error.message}", **error.shown)
+        named.file = file
+        raise named from error
     except HalfulpError as error:
         raise ModelError(error.message, file=file, node=node, clause=error.clause, **error.shown) from error
     except MemoryError:

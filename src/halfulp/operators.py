@@ -471,8 +471,8 @@ def _check_powers(x: Array, y: Array) -> None:
         return
     exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
     least, largest = integer_range(row.name)
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    bases, exponents = (np.broadcast_to(a, shape).reshape(-1) for a in (x, y))
+    shape = np.broadcast(x, y).shape
+    bases, exponents = ((a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in (x, y))
     piece = 1 << 16  # elements, so that what is made of them stays small
     for start in range(0, bases.size, piece):
         base, exponent = bases[start : start + piece], exponents[start : start + piece].astype(exact)

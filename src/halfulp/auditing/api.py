@@ -237,7 +237,8 @@ def _fused(model: Onnx) -> frozenset[str]:
     run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
-    before, after = ({name for n in every_node(it.proto.graph) for name in n.output} for it in (model, copy))
+    graphs = (model.proto.graph, copy.proto.graph)
+    before, after = ({name for node in every_node(graph) for name in node.output} for graph in graphs)
     return frozenset(before - after)
 
 

@@ -308,7 +308,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
         folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
+        placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -328,9 +328,9 @@ _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
 _AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
-def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
+def _in_onnx(graph: Graph, makers: dict[str, Node], where: str) -> Scope:
     """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
-    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(file, None), "", where), []
+    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(), "", where), []
     for node in graph.nodes:
         kind = _AS_ONNX.get(node.type, node.type)
         nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))

@@ -279,7 +279,7 @@ def has_halves(proto: ModelProto) -> bool:
 def widened(model: Onnx) -> Onnx:
     """Return a model with float32 in the place of float16 and bfloat16 everywhere, but in weights that it casts."""
     wide = model.copy()
-    copy, reader = wide.proto, TensorReader(model.file, model.folder)
+    copy, reader = wide.proto, TensorReader(model.folder)
     kept = _cast_weights(copy)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:

@@ -568,7 +568,7 @@ def _is_base_of(kind: str, x: str | None, y: str | None, *, is_one: bool) -> boo
 def _declared_types(graph: GraphProto) -> dict[str, str]:
     infos = reversed((*graph.output, *graph.value_info))  # of a name's declarations, the first counts
     kinds = {info.name: info.type.tensor_type.elem_type for info in infos}
-    return {name: type_of(kind) for name, kind in kinds.items() if kind in _KINDS}
+    return {name: str(type_of(kind)) for name, kind in kinds.items() if kind in _KINDS}
 
 
 def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, str]]:

@@ -69,9 +69,8 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
 def _memory_or_number(operand: Any) -> Memory | Array:
     array = operand if isinstance(operand, Memory) else as_array(operand)
     if isinstance(array, np.ndarray) and array.ndim > 0:
-        raise HalfulpError(
-            "one operand is on a CUDA device and the other in the processor's memory: move one of them"
-        )
+        where = "one operand is on a CUDA device and the other in the processor's memory"
+        raise HalfulpError(f"{where}: move one of them")
     return array
 
 

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_HEADER = 1 << 16
 _PIECE = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_NPZ = (
-    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error),
-    *(NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
-)
+_NO_NPZ = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 
 def read_npy(path: Path, dtype: np.dtype[Any] | None = None) -> Array:

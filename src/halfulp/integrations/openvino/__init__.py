@@ -453,9 +453,8 @@ def build() -> str:
     """
     target = _library()
     if not target.is_file():
-        libraries = [
-            str(file) for name in ("openvino", "tbb") for file in _FOLDER.glob(f"libs/lib{name}.so.*")
-        ]
+        names = ("openvino", "tbb")
+        libraries = [str(file) for name in names for file in _FOLDER.glob(f"libs/lib{name}.so.*")]
         if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
             raise UnsupportedError(
                 "halfulp's operators for OpenVINO in C++ need its headers and libraries",

@@ -92,9 +92,8 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
 
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    return any(
-        not isinstance(o, (Tensor, float, int)) and hasattr(type(o), "__torch_function__") for o in operands
-    )
+    others = (operand for operand in operands if not isinstance(operand, (Tensor, float, int)))
+    return any(hasattr(type(other), "__torch_function__") for other in others)
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -260,9 +259,8 @@ def _running_ours(kind: Any) -> Any:
     """Return a module's class with a forward that runs on halfulp's functions."""
 
     def prepare_scriptable(self: Any) -> nn.Module:
-        warnings.warn(
-            f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()", stacklevel=2
-        )
+        line = f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()"
+        warnings.warn(line, stacklevel=2)
         module = copy.copy(self)
         module.__class__ = kind
         module._modules = dict(self._modules)  # torch replaces the parts of the module that it gets

@@ -152,9 +152,8 @@ _kept: list[Any] = []  # the programs that existed when the kernels were taken o
 
 def _put_in() -> None:
     addresses = connect()
-    _torchs.update(
-        {name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in (*addresses, *_WITH_NUMBERS)}
-    )
+    names = (*addresses, *_WITH_NUMBERS)
+    _torchs.update({name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in names})
     library = torch.library.Library("aten", "IMPL")
     _REMOVALS.callback(library._destroy)
     with warnings.catch_warnings():

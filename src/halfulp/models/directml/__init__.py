@@ -113,42 +113,24 @@ class DML_BUFFER_TENSOR_DESC:
         strides = self.Strides
         if strides is not None:
             strides = tuple(_uint(stride, "C4", "a stride") for stride in strides)
-        vars(self).update(  # a frozen class has no other way
-            DataType=short(self.DataType, "DML_TENSOR_DATA_TYPE_"),
-            Flags=short(self.Flags, "DML_TENSOR_FLAG_"),
-            Sizes=sizes,
-            Strides=strides,
-            DimensionCount=_uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes),
-            GuaranteedBaseOffsetAlignment=_uint(
-                self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment"
-            ),
-        )
+        count = _uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes)
+        alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
         total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)
-        self._check()
-        least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, sizes, strides)
-        vars(self).update(TotalTensorSizeInBytes=total or least)
-        if self.TotalTensorSizeInBytes < least:
-            message = "TotalTensorSizeInBytes is too small for the tensor"
-            raise error("C6", message, expected=f"at least {least}", got=total)
-
-    def _check(self) -> None:
-        itemsize = self.element_type.dtype.itemsize
-        counts = {len(self.Sizes), self.DimensionCount, len(self.Strides or self.Sizes)}
-        if counts != {self.DimensionCount} or not 1 <= self.DimensionCount <= 8:
-            got = f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}"
-            rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
-            raise error("C2", rule, got=got)
-        if 0 in self.Sizes or prod(self.Sizes) > _MOST:
-            limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
-            raise error("C3", limit, got=_line(self.Sizes))
-        if _reach(self.Sizes, self.Strides) > _MOST:
-            raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(self.Strides))
-        alignment = self.GuaranteedBaseOffsetAlignment
+        flags, itemsize = short(self.Flags, "DML_TENSOR_FLAG_"), self.element_type.dtype.itemsize
+        _check_dims(count, sizes, strides)
         if alignment.bit_count() > 1 or 0 < alignment < itemsize:
             rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
             raise error("C7", rule, got=alignment)
-        if self.Flags not in ("NONE", "OWNED_BY_DML"):
-            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=self.Flags)
+        if flags not in ("NONE", "OWNED_BY_DML"):
+            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=flags)
+        least = DMLCalcBufferTensorSize(self.DataType, count, sizes, strides)
+        if 0 < total < least:
+            message = "TotalTensorSizeInBytes is too small for the tensor"
+            raise error("C6", message, expected=f"at least {least}", got=total)
+        kind = short(self.DataType, "DML_TENSOR_DATA_TYPE_")
+        made = kind, flags, count, sizes, strides, total or least, alignment
+        # A frozen class has no other way.
+        vars(self).update(zip((field.name for field in fields(self)), made, strict=True))
 
     @property
     def element_type(self) -> ElementType:
@@ -160,6 +142,17 @@ class DML_BUFFER_TENSOR_DESC:
         """The distance in bytes from one element to the next in each dim, packed or not."""
         packed = (prod(self.Sizes[axis + 1 :]) for axis in range(len(self.Sizes)))
         return tuple(stride * self.element_type.dtype.itemsize for stride in self.Strides or packed)
+
+
+def _check_dims(count: int, sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    if {len(sizes), len(strides or sizes)} != {count} or not 1 <= count <= 8:
+        rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
+        raise error("C2", rule, got=f"{count}, Sizes {_line(sizes)}, Strides {_line(strides)}")
+    if 0 in sizes or prod(sizes) > _MOST:
+        limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
+        raise error("C3", limit, got=_line(sizes))
+    if _reach(sizes, strides) > _MOST:
+        raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(strides))
 
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:

@@ -36,7 +36,7 @@ from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import bind, check, dtype_named
-from halfulp.models.run.report import Engine, RunReport, lost, vacuous
+from halfulp.models.run.report import Engine, NodeRun, RunReport, lost, show, vacuous
 from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -96,7 +96,8 @@ def run_with_report(
         outputs = evaluation.graph(graph, values)
     names = (declared.name for declared in graph.outputs)
     owned = dict(zip(names, _owned(outputs, values.values()), strict=True))
-    return Outputs(owned, graph.outputs, inputs), evaluation.report
+    report = RunReport([*evaluation.rows.values()], evaluation.lost)
+    return Outputs(owned, graph.outputs, inputs), report
 
 
 def _owned(outputs: Iterable[Any], inputs: Iterable[Any]) -> Iterator[Any]:
@@ -140,7 +141,8 @@ class Evaluation:
     """One run of a model. An operator of the evaluator is made once for each node."""
 
     def __init__(self, model: Model, watch: Watch | None) -> None:
-        self.report = RunReport()
+        self.rows: dict[Node, NodeRun] = {}  # in the order of the first call
+        self.lost: dict[str, tuple[int, int]] = {}  # as a report has it
         self._watch = watch
         self._file = model.file
         self._made: dict[Node, OpRun] = {}
@@ -151,8 +153,7 @@ class Evaluation:
 
         ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
         """
-        given = ((value.name, outer[value.name]) for value in graph.inputs)
-        inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in given}  # of a Scan
+        inputs = {value.name: outer[value.name] for value in graph.inputs}
         scope = ChainMap({**graph.constants, **inputs}, outer)
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
             arguments = [scope[name] if name else None for name in node.inputs]
@@ -177,10 +178,13 @@ class Evaluation:
         elapsed = time.perf_counter() - start
         is_own = node.standard == "openvino" or node.operator in _OPERATORS
         engine: Engine = "halfulp" if is_own or node.function is not None else "onnx reference"
-        self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
+        row = self.rows.setdefault(node, NodeRun(node.label, node.operator, engine))
+        row.inputs, row.outputs = tuple(map(show, inputs)), tuple(map(show, outputs))
+        row.seconds += elapsed - self._inner
+        row.calls += 1
         if node.operator in _OPERATORS and (count := lost(inputs, outputs[0])):
-            before, size = self.report.lost.get(node.label, (0, 0))
-            self.report.lost[node.label] = before + count, size + outputs[0].size
+            before, size = self.lost.get(node.label, (0, 0))
+            self.lost[node.label] = before + count, size + outputs[0].size
         if self._watch is not None:
             self._watch(node, inputs, outputs)
         self._inner = around + elapsed
@@ -267,12 +271,15 @@ class Evaluation:
 
     def _body(self, graph: Graph) -> SimpleNamespace:
         """Return a subgraph, as the evaluator's operators expect it."""
-        return SimpleNamespace(
-            has_linked_attribute=False,
-            input_names=[value.name for value in graph.inputs],
-            output_names=[value.name for value in graph.outputs],
-            run=lambda _, values, attributes=None: self.graph(graph, values),
-        )
+        inputs, outputs = ([value.name for value in values] for values in (graph.inputs, graph.outputs))
+
+        def run(_: None, values: Scope, attributes: object = None) -> list[Any]:
+            given = {
+                n: np.asarray(values[n]) for n in inputs if isinstance(values[n], np.generic)
+            }  # of a Scan
+            return self.graph(graph, ChainMap(given, values))
+
+        return SimpleNamespace(has_linked_attribute=False, input_names=inputs, output_names=outputs, run=run)
 
 
 @cache
@@ -369,18 +376,19 @@ def _cast(node: Node, x: Array, like: Array | None = None) -> Array:
     return np.asarray(cast_to(x, number, saturate, mode), target)  # type: ignore[arg-type]
 
 
-def _reshaped(x: Array, shape: Any, *, copies: bool) -> Array:
-    """Return an array in another shape. If ``copies`` is set, a 0 stands for the dim at the same axis."""
-    dims = np.array(shape, np.int64).reshape(-1)  # exporters also write a scalar
-    if copies:
+def _reshaped(node: Node, x: Array, *shape: Array) -> Array:
+    """Return an array in another shape, of ONNX or OpenVINO, where a 0 may stand for the dim at the same axis."""
+    attributes = node.attributes  # in version 1, the shape is one
+    dims = np.array(shape or attributes["shape"], np.int64).reshape(-1)  # exporters also write a scalar
+    if attributes.get("special_zero", not attributes.get("allowzero", 0)):
         copied = np.flatnonzero(dims == 0)
         dims[copied] = np.array(x.shape, np.int64)[copied]
     return np.reshape(x, dims.tolist())
 
 
-def _unsqueezed(x: Array, axes: Any) -> Array:
-    """Return an array with 1-dims inserted at some axes of the result."""
-    return np.expand_dims(x, tuple(np.ravel(axes).tolist()))
+def _unsqueezed(node: Node, x: Array, *axes: Array) -> Array:
+    """Return an array with 1-dims inserted at some axes of the result, which are an attribute before version 13."""
+    return np.expand_dims(x, tuple(np.ravel(axes or node.attributes["axes"]).tolist()))
 
 
 def _lp_normalization(node: Node, x: Array) -> Array:
@@ -422,11 +430,8 @@ _OWN: Mapping[str, Callable[..., Any]] = {
     "Constant": _constant,
     "Cast": _cast,
     "CastLike": _cast,
-    # In version 1, the shape is an attribute; before version 13, the axes are one.
-    "Reshape": lambda node, x, *shape: _reshaped(
-        x, *(shape or [node.attributes["shape"]]), copies=not node.attributes.get("allowzero", 0)
-    ),
-    "Unsqueeze": lambda node, x, *axes: _unsqueezed(x, *(axes or [node.attributes["axes"]])),
+    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueezed,
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _of_classes),
     "LRN": _lrn,  # the evaluator takes only as many channels as there are images
     "LpNormalization": _lp_normalization,
@@ -488,8 +493,8 @@ LAYERS: Mapping[str, Callable[..., Array]] = {
     "Power": power,
     "PReLU": power,
     "Convert": _convert,
-    "Reshape": lambda node, x, shape: _reshaped(x, shape, copies=node.attributes["special_zero"]),
-    "Unsqueeze": lambda node, x, axes: _unsqueezed(x, axes),
+    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueezed,
     "Multiply": partial(_by_numpy, np.multiply),
     "Add": partial(_by_numpy, np.add),
     "Less": partial(_by_numpy, np.less),

@@ -19,9 +19,8 @@ _SMALL_INTS = {"int4", "uint4", "int2", "uint2"}
 
 def can_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
     """Return whether :func:`cast` converts these types: all except strings and the scale-only types."""
-    return all(
-        dtype.kind in "biuf" or dtype.name in _SMALL_FLOATS | _SMALL_INTS for dtype in (source, target)
-    )
+    small = _SMALL_FLOATS | _SMALL_INTS
+    return all(dtype.kind in "biuf" or dtype.name in small for dtype in (source, target))
 
 
 def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
