@@ -163,9 +163,8 @@ def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
         return False
     # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
     # dim shares memory with the slice of all other indices.
-    memory = np.lib.stride_tricks.as_strided(
-        np.empty(1, tensor.element_type.dtype), tensor.Sizes, tensor.byte_strides
-    )
+    one = np.empty(1, tensor.element_type.dtype)
+    memory = np.lib.stride_tricks.as_strided(one, tensor.Sizes, tensor.byte_strides)
     for axis in range(memory.ndim):
         first, others = memory[(0,) * axis + (slice(0, 1),)], memory[(0,) * axis + (slice(1, None),)]
         if others.size and share(first, others):

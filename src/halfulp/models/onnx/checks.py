@@ -78,9 +78,7 @@ def check_calls(model: ModelProto, file: str) -> None:
     # The nodes that a call of each function expands to, and the levels of graphs and calls from its body on.
     measures: dict[walk.Identity, tuple[int, int]] = {}
 
-    def measure(
-        nodes: Sequence[NodeProto], where: str, *callers: walk.Identity, depth: int
-    ) -> tuple[int, int]:
+    def measure(nodes: Any, where: str, depth: int, *callers: walk.Identity) -> tuple[int, int]:
         size, height = len(nodes), 0
         for index, node in enumerate(nodes):
             key = walk.identity(node) if functions else ("", "", "")
@@ -96,18 +94,16 @@ def check_calls(model: ModelProto, file: str) -> None:
             if depth + measures.get(key, (0, 1))[1] > walk.DEEPEST:
                 message = "its graphs and functions nest too deep"
                 raise ModelError(message, file=file, node=name, expected=f"at most {walk.DEEPEST}")
-            inner = [
-                measure(graph.node, f"{name}.{each}", *callers, depth=depth + 1) for each, graph in bodies
-            ]
+            inner = [measure(graph.node, f"{name}.{each}", depth + 1, *callers) for each, graph in bodies]
             if key in functions and key not in measures:
                 body, called = functions[key].node, printable(key[1])
-                measures[key] = measure(body, called, *callers, key, depth=depth + 1)
+                measures[key] = measure(body, called, depth + 1, *callers, key)
             inner += [measures[key]] if key in functions else []
             sizes, heights = zip(*inner, strict=True)
             size, height = size + sum(sizes), max(height, *heights)
         return size, height + 1
 
-    size, _ = measure(model.graph.node, "", depth=0)
+    size, _ = measure(model.graph.node, "", 0)
     if size > _MOST_NODES:
         message = "its functions expand to too many nodes"
         raise ModelError(message, file=file, expected=f"at most {_MOST_NODES}", got=size)
@@ -199,9 +195,8 @@ def version_of(node: NodeProto, opset: int) -> int | None:
         needed = {name for name, is_required in row.attributes.items() if is_required}
         fits = needed <= given <= row.attributes.keys()
         fits &= len(node.input) in row.numbers[0] and len(node.output) in row.numbers[1]
-        return fits and (
-            version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
-        )
+        is_tried = fits and version != opset
+        return fits and not (is_tried and _refused(node, node.attribute, {"": version}, onnx.IR_VERSION))
 
     if is_valid(opset) or opset > (newest := onnx.defs.onnx_opset_version()):
         return None
@@ -239,9 +234,7 @@ class _Around(NamedTuple):
     """The surroundings of nodes."""
 
     opsets: Mapping[str, int]  # the version of each domain
-    names: ChainMap[
-        str, bool
-    ]  # the values of the graph and of those around it, and whether each is defined yet
+    names: ChainMap[str, bool]  # the values of this graph and of those around it; whether each is defined yet
     binding: Mapping[str, AttributeProto] | None  # the attributes of the function around, if there is one
     where: str  # the name of the graph or function in messages
 
@@ -291,8 +284,7 @@ class Builder:
         inside = around.where and f" of {around.where}"
         fields = proto.input, proto.output, proto.value_info
         inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
-        input_names, output_names = [*map(_NAME, inputs)], [*map(_NAME, outputs)]
-        _check_distinct(input_names, f"input{inside}")
+        _check_distinct(map(_NAME, inputs), f"input{inside}")
         weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
         _check_distinct(map(_NAME, weights), f"initializer{inside}")
         constants = {
@@ -302,8 +294,8 @@ class Builder:
         for sparse in proto.sparse_initializer:
             what = f"sparse initializer {sparse.values.name!r}{inside}"
             constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
-        around.names.update(dict.fromkeys((*constants, *input_names), True))
-        nodes = self._nodes(proto.node, around, output_names, inside)
+        around.names.update(dict.fromkeys((*constants, *map(_NAME, inputs)), True))
+        nodes = self._nodes(proto, around, inside)
         known = {value.name: value for value in (*others, *inputs, *outputs)}
         for name in filter(known.__contains__, constants):
             if not known[name].fits(array := constants[name]):
@@ -312,14 +304,12 @@ class Builder:
                 raise HalfulpError(message, expected=known[name], got=got, run=REPAIR)
         return Graph(inputs, outputs, constants, nodes, known)
 
-    def _nodes(
-        self, protos: Iterable[NodeProto], around: _Around, results: Iterable[str], inside: str
-    ) -> tuple[Node, ...]:
+    def _nodes(self, owner: walk.Owner, around: _Around, inside: str) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
         names, defined = around.names, around.names.maps[0]
         labelled = [
             (label(proto, index, around.where), proto, tuple(proto.input), tuple(proto.output))
-            for index, proto in enumerate(protos)
+            for index, proto in enumerate(owner.node)
         ]
         for node, _, _, outputs in labelled:
             for name in filter(None, outputs):
@@ -331,14 +321,13 @@ class Builder:
             with within(self._file, node):
                 for name in filter(None, inputs):
                     if not (defined if name in defined else names).get(name):
-                        # The nodes are sorted (in_order): the maker of an input comes later only on a cycle.
-                        is_late = f"the graph has a cycle through its input {name!r}"
-                        raise HalfulpError(
-                            is_late if name in names else f"it reads {name!r}, which nothing defines"
-                        )
+                        message = f"it reads {name!r}, which nothing defines"
+                        if name in names:  # its maker comes later: the nodes are sorted (in_order)
+                            message = f"the graph has a cycle through its input {name!r}"
+                        raise HalfulpError(message)
                 nodes.append(self._node(node, proto, inputs, outputs, around))
             defined.update(dict.fromkeys(filter(None, outputs), True))
-        for name in results:
+        for name in owner.output if isinstance(owner, FunctionProto) else map(_NAME, owner.output):
             if not names.get(name):
                 raise HalfulpError(f"output {name!r}{inside} is made by no node")
         return tuple(nodes)
@@ -444,7 +433,7 @@ class Builder:
         _check_distinct(function.input, f"input of {what}")
         names = ChainMap(dict.fromkeys(function.input, True))
         around = _Around(opsets, names, binding, printable(function.name))
-        nodes = self._nodes(function.node, around, function.output, f" of {what}")
+        nodes = self._nodes(function, around, f" of {what}")
         known = {info.name: declared(info, self._file) for info in function.value_info}
         inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
         return Graph(inputs, outputs, {}, nodes, known)
@@ -457,12 +446,9 @@ class Builder:
         The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
         values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
         """
-        seen = (
-            (node.domain, node.type, node.opset),
-            (*map(bool, node.inputs), None, *map(bool, node.outputs)),
-            tuple([_without_data(attribute).SerializeToString() for attribute in given]),
-        )
-        if seen in self._passed:
+        key = node.domain, node.type, node.opset, *map(bool, node.inputs), None, *map(bool, node.outputs)
+        texts = tuple([_without_data(attribute).SerializeToString() for attribute in given])
+        if (key, texts) in self._passed:
             return
         if walk.is_ours(proto):
             row = in_force("onnx", node.type, node.opset)
@@ -481,8 +467,8 @@ class Builder:
             # Of a Split. The onnx package's inference would end the process.
             message = "it names more outputs than num_outputs says"
             raise HalfulpError(message, expected=most, got=len(node.outputs))
-        if sum(map(len, seen[-1])) <= _MOST_KEPT:
-            self._passed.add(seen)
+        if sum(map(len, texts)) <= _MOST_KEPT:
+            self._passed.add((key, texts))
 
 
 def _check_distinct(names: Iterable[str], what: str) -> None:

@@ -208,10 +208,8 @@ def scalar(name: str, known: Scope) -> float | None:
 
 
 # The types of the numbers in attributes of Constant nodes.
-_HELD: dict[int, type] = {
-    **dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32),
-    **dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64),
-}
+_HELD: dict[int, type] = dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32)
+_HELD |= dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64)
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
@@ -294,9 +292,19 @@ def without_made_up(shape: Shape) -> Shape:
     return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
 
 
-_PROPAGATING = frozenset(
-    ("Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze")
-)
+_PROPAGATING = {
+    "Add",
+    "Cast",
+    "Concat",
+    "Gather",
+    "Mul",
+    "Shape",
+    "Size",
+    "Slice",
+    "Squeeze",
+    "Sub",
+    "Unsqueeze",
+}
 """The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.

@@ -256,28 +256,21 @@ class Evaluation:
             if isinstance(value, Graph):
                 spelled.attribute.add(name=name, type=AttributeProto.GRAPH, g=GraphProto(name=name))
         evaluator = _evaluator(node.domain, opset)
-        parameters = {
-            "log": lambda *_: None,
-            "opsets": evaluator.opsets,
-            "new_ops": {},
-            "verbose": 0,
-            "existing_functions": {},
-            "evaluator_cls": lambda graph, **_: self._body(node.attributes[graph.name]),
-        }
+        parameters: Any = {"opsets": evaluator.opsets, "new_ops": {}, "existing_functions": {}, "verbose": 0}
+        parameters["log"] = lambda *_: None
+        parameters["evaluator_cls"] = lambda graph, **_: self._body(node.attributes[graph.name])
         # Read only if the operator is a function.
         types: Any = (helper.make_tensor_type_proto(enum_of(type_name(v.dtype)), v.shape) for v in inputs)
         operator: OpRun = evaluator._load_impl(spelled, types)(spelled, parameters)
         return operator
 
     def _body(self, graph: Graph) -> SimpleNamespace:
-        """Return a subgraph, as the evaluator's operators expect it."""
+        """Return a subgraph, as the evaluator's operators expect it; its Scan passes numbers that are no arrays."""
         inputs, outputs = ([value.name for value in values] for values in (graph.inputs, graph.outputs))
 
         def run(_: None, values: Scope, attributes: object = None) -> list[Any]:
-            given = {
-                n: np.asarray(values[n]) for n in inputs if isinstance(values[n], np.generic)
-            }  # of a Scan
-            return self.graph(graph, ChainMap(given, values))
+            given = {name: values[name] for name in inputs if isinstance(values[name], np.generic)}
+            return self.graph(graph, ChainMap({name: np.asarray(given[name]) for name in given}, values))
 
         return SimpleNamespace(has_linked_attribute=False, input_names=inputs, output_names=outputs, run=run)
 
@@ -428,8 +421,7 @@ def _lrn(node: Node, x: Array) -> Array:
 _OWN: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(SUPPORTED_OPS, power),
     "Constant": _constant,
-    "Cast": _cast,
-    "CastLike": _cast,
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _of_classes),
@@ -490,8 +482,7 @@ def _by_numpy(function: Callable[..., Any], node: Node, *inputs: Array) -> Array
 
 
 LAYERS: Mapping[str, Callable[..., Array]] = {
-    "Power": power,
-    "PReLU": power,
+    **dict.fromkeys(("Power", "PReLU"), power),
     "Convert": _convert,
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
