@@ -7,22 +7,14 @@ versions are checked here, because the checker leaves gaps there.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import onnx
-from onnx import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    SparseTensorProto,
-    TensorProto,
-)
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.graph import Graph, Node, Value, describe
@@ -137,10 +129,6 @@ class Ports(NamedTuple):
     attributes: Mapping[str, bool]  # whether each is required
     is_deprecated: bool
 
-    def types(self, port: Port) -> frozenset[str]:
-        """Return the types that an input or output can have."""
-        return self.allowed.get(port.type_str, frozenset((port.type_str,)))
-
 
 def port_at(ports: Sequence[Port], index: int) -> Port:
     """Return the input or output of a place; the last one may stand for many."""
@@ -221,7 +209,7 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
     elif attribute.type == AttributeProto.SPARSE_TENSOR:
         values = TensorProto(name="v", data_type=attribute.sparse_tensor.values.data_type, dims=[0])
         indices = TensorProto(name="i", data_type=TensorProto.INT64, dims=[0])
-        bare.sparse_tensor.MergeFrom(SparseTensorProto(values=values, indices=indices, dims=[1]))
+        bare.sparse_tensor.MergeFrom(onnx.SparseTensorProto(values=values, indices=indices, dims=[1]))
     else:
         return attribute
     return bare
@@ -399,11 +387,22 @@ class Builder:
     def _value(self, attribute: AttributeProto) -> Any:
         """Return an attribute as a Python value: number, text, list, or array for a tensor."""
         what = f"attribute {attribute.name!r}"
-        if attribute.type not in _VALUES:
-            is_typed = attribute.type != AttributeProto.UNDEFINED
-            raise HalfulpError(f"{what} {'has an unsupported type' if is_typed else 'states no type'}")
+        if attribute.type in _UNREAD:
+            raise HalfulpError(f"{what} {_UNREAD[attribute.type]}")
+
+        def read(held: Any) -> Any:
+            if isinstance(held, bytes):
+                return held.decode()
+            if isinstance(held, TensorProto):
+                return self._tensors.read(held, what)
+            if isinstance(held, onnx.SparseTensorProto):
+                return self._tensors.read_sparse(held, what)
+            # A part of a message would keep the whole message alive.
+            return deepcopy(held) if isinstance(held, onnx.TypeProto) else held
+
+        held = onnx.helper.get_attribute_value(attribute)
         try:
-            return _VALUES[attribute.type](attribute, self._tensors, what)
+            return [*map(read, held)] if attribute.type in _LISTS else read(held)
         except UnicodeDecodeError:
             raise HalfulpError(f"{what} is not UTF-8") from None
 
@@ -480,17 +479,6 @@ def _check_distinct(names: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-# Types are copied, because a part of a message would keep the whole message alive.
-_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
-    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
-    AttributeProto.INT: lambda a, tensors, what: a.i,
-    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
-    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
-    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
-    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
-    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
-    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
-    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
-    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
-    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
-}
+_UNREAD = dict.fromkeys((AttributeProto.GRAPHS, AttributeProto.SPARSE_TENSORS), "has an unsupported type")
+_UNREAD[AttributeProto.UNDEFINED] = "states no type"
+_LISTS = (AttributeProto.STRINGS, AttributeProto.TENSORS, AttributeProto.TYPE_PROTOS)  # not of numbers

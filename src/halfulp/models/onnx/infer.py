@@ -375,11 +375,7 @@ def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
 
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
-    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
-
-    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
-    keep its shape, or its channels.
-    """
+    """Declare the shapes that follow from the nodes that read a value, as a Conv; tell whether there are any."""
     owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}

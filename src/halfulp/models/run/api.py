@@ -121,7 +121,6 @@ PLUMBING = frozenset({
 
 # Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
 _BROADCASTS = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where"}
-_NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
 _SUMS = frozenset({
@@ -149,10 +148,7 @@ class Evaluation:
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
-        """Evaluate a graph's nodes in order, dropping each value after its last reader.
-
-        ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
-        """
+        """Evaluate a graph's nodes in order, dropping values after their last reader; ``outer`` has its inputs, too."""
         inputs = {value.name: outer[value.name] for value in graph.inputs}
         scope = ChainMap({**graph.constants, **inputs}, outer)
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
@@ -269,8 +265,8 @@ class Evaluation:
         inputs, outputs = ([value.name for value in values] for values in (graph.inputs, graph.outputs))
 
         def run(_: None, values: Scope, attributes: object = None) -> list[Any]:
-            given = {name: values[name] for name in inputs if isinstance(values[name], np.generic)}
-            return self.graph(graph, ChainMap({name: np.asarray(given[name]) for name in given}, values))
+            numbers = [name for name in inputs if isinstance(values[name], np.generic)]
+            return self.graph(graph, ChainMap({name: np.asarray(values[name]) for name in numbers}, values))
 
         return SimpleNamespace(has_linked_attribute=False, input_names=inputs, output_names=outputs, run=run)
 
@@ -317,7 +313,7 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
 
 def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
     """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
-    if node.opset < _NUMPY_SINCE and node.type != "Where":
+    if node.opset < 7 and node.type != "Where":
         x, y = inputs
         # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
         # An unknown dim matches any dim.

@@ -280,9 +280,7 @@ def _forced(model: Model) -> dict[str, int]:
             carried.setdefault(node.outputs[0], value)
         names = dict(enumerate(dim_names(value)))
         required = {} if weights is None else _required(node, weights.shape, len(names))
-        for axis, size in required.items():
-            if (name := names.get(axis)) is not None:
-                sizes.setdefault(name, size)
+        sizes = {name: size for axis, size in required.items() if (name := names.get(axis))} | sizes
     return sizes
 
 
