@@ -184,7 +184,7 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
             except OverflowError:
                 return None
             # Every step but the last rounds to odd, so that the result is as if rounded once.
-            if dtype != _FLOAT64:
+            if dtype != _FLOAT64 and value.item() != number:
                 value = to_odd(value, number)
             # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
             if row.dtype.isbuiltin != 1:

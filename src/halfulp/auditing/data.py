@@ -403,9 +403,8 @@ class _Measurement:
         for use in self.nodes:
             if not use.where and use.data.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
-                use.data.keep(
-                    [] if leaves and self._is_mixed else nodes
-                )  # outputs of a float32 network stay so
+                # Outputs of a float32 network stay so.
+                use.data.keep([] if leaves and self._is_mixed else nodes)
         ran = tuple(use.data for use in self._powers if use.data.base.elements)
         beyond = tuple(filter(self._beyond.__contains__, inputs))
         return NetworkData(ran, samples, tuple(self._first(ran)), beyond)

@@ -80,13 +80,12 @@ class ModelReport:
         """The findings about the file and about nodes that are not powers."""
         finding, repair = partial(Finding, self.file), Remedy(command(self.file, "repair"))
         corrected = repair if self.is_valid else Remedy("correct the model")
+        others = self.data.others if self.data else ()
         return [
             *([] if self.error is None else [finding(None, "file", self.error)]),
             *(finding(node, "declaration", text, corrected) for node, text in self.declared.items()),
             *(finding(node, "range", INFINITE, repair) for node in self.infinite),
-            *chain.from_iterable(
-                _out_of_range(self, node) for node in (self.data.others if self.data else ())
-            ),
+            *chain.from_iterable(_out_of_range(self, node) for node in others),
         ]
 
     @cached_property

@@ -111,9 +111,8 @@ class Use:
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: (
-        str  # the opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu
-    )
+    # The opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu.
+    asked: str
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them

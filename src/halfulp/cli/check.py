@@ -160,11 +160,12 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     documents = [report.document for report in reports]
     found = [(each["target"]["name"], fault) for each in documents for fault in all_faults(each)]
     for report in reports:
-        # An entry may be about a finding of another target.
-        for entry in (each for each in report.stale if not any(each.about(*fault) for fault in found)):
-            where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
-            shared.say(shared.console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
-    if any(report.interrupted for report in reports):
+        name = report.document["target"]["name"]
+        for entry in report.stale:
+            if not any(entry.about(*fault) for fault in found):  # it may be about a finding of another target
+                line = f"{allow}, line {entry.line}, {name}: nothing of this kind was found: {entry}"
+                shared.say(shared.console(stderr=True), line)
+    if reports[-1].interrupted:  # it ends the run
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):

@@ -67,9 +67,8 @@ class Mender:
         if node.op_type == "PRelu" and whole:
             rank = len(edit.value(node.input[0]).shape or ())
             asked += [] if self.slopes is None else [self.slopes]
-            asked += [
-                a.i for a in node.attribute if a.name == "axis" and -rank <= a.i < rank
-            ]  # of no version
+            # No version has an axis.
+            asked += [a.i for a in node.attribute if a.name == "axis" and -rank <= a.i < rank]
             if (axis := self._axis(new, row, next(iter(asked), None), edit)) is not None:
                 self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:

@@ -12,6 +12,7 @@ Messages name the operands {x} and {y}, which the row replaces with its own name
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
@@ -148,7 +149,7 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
     if x is None or y is None:
         return x
     views = (y + (1,) * (len(x) - 2), y) if len(y) == 1 else (y,)
-    fitting = [view for view in views if UNIDIRECTIONAL.fits(x, view)] or [y]
+    fitting = list(filter(partial(UNIDIRECTIONAL.fits, x), views)) or [y]
     shapes: list[Any] = [_infer_unidirectional(x, view, attributes) for view in fitting]
     # Either rule may apply: the dims on which both agree are known.
     return tuple(dims[0] if dims[0] == dims[-1] else None for dims in zip(*shapes, strict=True))

@@ -66,9 +66,9 @@ class Unspecified(NamedTuple):
     """
 
     key: str
+    rule: str | None
     question: str
     choice: str
-    rule: str | None = None
 
 
 class Example(NamedTuple):
@@ -225,12 +225,12 @@ class OpVersion:
                 raise self._breach("size", message, operands, expected=expected, got=math.prod(sizes))
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
-        check = f"attribute {attribute.name}"
-        if attribute.required and attribute.name not in given:
-            raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
-        value = given.get(attribute.name, attribute.default)
-        if value is None and attribute.default is None and not attribute.required:
-            return None
+        check, value = f"attribute {attribute.name}", given.get(attribute.name, attribute.default)
+        if value is None and attribute.default is None:
+            if not attribute.required:
+                return None
+            if attribute.name not in given:
+                raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
         checker, expected = CHECKERS[attribute.type]
         try:
             if isinstance(value, str | bytes) != (attribute.type == "string"):
@@ -270,36 +270,54 @@ def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> Op
     return replace(before, id=id, source=source, **changes, **described)
 
 
+def _attribute(name: str, type: str, required: Any, default: Any, values: str | None, text: str) -> Attribute:
+    parse: Any = int if type == "INT" else str
+    allowed = tuple(map(parse, (values or "").split()))
+    return Attribute(name, type, text, default and parse(default), bool(required), allowed)
+
+
+def _clause(id: str, text: str, checks: str) -> Clause:
+    return Clause(id, text, tuple(re.findall(r"\w[^],]*", checks)))
+
+
+# Of each item in the text of a row: the field, the notation, and what makes it of the notation's parts.
+_ITEMS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    ("inputs", r"input (\w+) \((\w+)\): (.+)", Port),
+    ("outputs", r"output (\w+) \((\w+)\): (.+)", Port),
+    ("attributes", r"attribute (\w+) \((\w+)(?:, (required)|, (\w+) of ([\w ]+))?\): (.+)", _attribute),
+    ("clauses", r"(C\d+) (.+?)((?: \[.+\])?)", _clause),
+    ("unspecified", r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", Unspecified),
+)
+
+
 def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
     """Read the fields of a row from a text with a paragraph for each item. Further lines of a paragraph are indented.
 
     An item is the summary, if it is the first, or one of these::
 
         input NAME (TYPE VARIABLE): TEXT            or output, of a port
+        attribute NAME (TYPE): TEXT                 or (TYPE, required), or (TYPE, DEFAULT of VALUES)
         C1 TEXT [CHECK, ...]                        of a clause; it replaces the one with its id in ``before``
         KEY (RULE): QUESTION Choice: CHOICE         of an open question; there may be no rule
         open KEY ...                                of open questions in SHARED
     """
-    fields: dict[str, Any] = {}
-    clauses = {clause.id: clause for clause in before}
-    for paragraph in re.split(r"\n(?! )", cleandoc(text)):
+    summary: dict[str, Any] = {}
+    fields: dict[str, dict[str, Any]] = {"clauses": {clause.id: clause for clause in before}}
+    for number, paragraph in enumerate(re.split(r"\n(?! )", cleandoc(text))):
         line = " ".join(paragraph.split())
-        if match := re.fullmatch(r"(input|output) (\w+) \((\w+)\): (.+)", line):
-            name = f"{match[1]}s"
-            fields[name] = (*fields.get(name, ()), Port(*match.group(2, 3, 4)))
-        elif match := re.fullmatch(r"(C\d+) (.+?)((?: \[.+\])?)", line):
-            clauses[match[1]] = Clause(match[1], match[2], tuple(re.findall(r"\w[^],]*", match[3])))
-        elif match := re.fullmatch(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", line):
-            question = Unspecified(*match.group(1, 3, 4, 2))
-            fields["unspecified"] = (*fields.get("unspecified", ()), question)
-        elif match := re.fullmatch("open (.+)", line):
-            questions = (SHARED[key] for key in match[1].split())
-            fields["unspecified"] = (*fields.get("unspecified", ()), *questions)
-        elif fields:
-            raise ValueError(f"no item of a row: {paragraph}")
+        if line.startswith("open "):
+            keys = line.split()[1:]
+            fields.setdefault("unspecified", {}).update(zip(keys, map(SHARED.__getitem__, keys), strict=True))
+            continue
+        for name, notation, make in _ITEMS:
+            if match := re.fullmatch(notation, line):
+                fields.setdefault(name, {})[match[1]] = make(*match.groups())
+                break
         else:
-            fields["summary"] = line
-    return fields | ({"clauses": tuple(clauses.values())} if clauses else {})
+            if number > 0:
+                raise ValueError(f"no item of a row: {paragraph}")
+            summary["summary"] = line
+    return summary | {name: tuple(items.values()) for name, items in fields.items() if items}
 
 
 # --- the types that attributes have in the documents ---------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import SHARED, Attribute, Example, OpVersion, example, later, read
+from halfulp.specs.model import SHARED, Example, OpVersion, example, later, read
 from halfulp.types import TensorType
 
 _URL = "https://onnx.ai/onnx/operators/onnx__{}.html#l-onnx-op-{}-{}"
@@ -69,10 +69,6 @@ _POW_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=True,
-    attributes=(
-        Attribute("axis", "INT", "If set, defines the broadcast dimensions."),
-        Attribute("broadcast", "INT", "Pass 1 to enable broadcasting.", 0, values=(0, 1)),
-    ),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.LEGACY_AXIS,
     **read(f"""
@@ -81,6 +77,8 @@ _POW_1 = OpVersion(
         input X (T): Input tensor of any shape, base of the exponent.
         input Y (T): Input tensor of any shape broadcastable to X shape, the exponent component.
         output Z (T): Output tensor (same size as X)
+        attribute axis (INT): If set, defines the broadcast dimensions.
+        attribute broadcast (INT, 0 of 0 1): Pass 1 to enable broadcasting.
         C1 Z = X^Y: the function f(x) = x^exponent is applied element by element.
         C2 With broadcast=1, Y has one element (a scalar, or any tensor of a rank up to X's), or its shape is
             a contiguous subset of X's shape. [shape]
@@ -164,7 +162,6 @@ _PRELU_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=False,
-    attributes=(Attribute("consumed_inputs", "INTS", "legacy optimization attribute."),),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.SHARED_OR_CHANNEL,
     **read(f"""
@@ -172,6 +169,7 @@ _PRELU_1 = OpVersion(
         input X (T): Input tensor
         input slope (T): Slope tensor. If slope is of size 1, the value is shared across different channels
         output Y (T): Output tensor
+        attribute consumed_inputs (INTS): legacy optimization attribute.
         C1 Y = slope * X where X < 0, and X where X >= 0, element by element.
         C2 A slope of size 1 is shared across the channels. [shape]
         C3 X, slope and Y have the same type, one that T allows. [type T]

@@ -1,7 +1,7 @@
 """The rows of OpenVINO: Power-1 and PReLU-1."""
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, OpVersion, example, read
+from halfulp.specs.model import OpVersion, example, read
 from halfulp.types import FLOATS, TYPES
 
 _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
@@ -10,15 +10,6 @@ _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        attributes=(
-            Attribute(
-                "auto_broadcast",
-                "string",
-                "specifies rules used for auto-broadcasting of input tensors.",
-                "numpy",
-                values=("none", "numpy", "explicit"),
-            ),
-        ),
         type_variables={"T": tuple(TYPES)},
         broadcasting=broadcast.AUTO,
         **read("""
@@ -28,6 +19,8 @@ ROWS = (
             input b (T): A tensor of type T and arbitrary shape. Required.
             output o (T): The result of element-wise power operation. A tensor of type T with shape equal to
                 broadcasted shape of two inputs.
+            attribute auto_broadcast (string, numpy of none numpy explicit): specifies rules used for auto-broadcasting
+                of input tensors.
             C1 o_i = a_i^b_i, element by element.
             C2 With auto_broadcast=numpy, NumPy's broadcasting rules apply. [shape]
             C3 With auto_broadcast=none, all input shapes match. [equal shapes]

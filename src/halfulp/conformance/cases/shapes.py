@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product, zip_longest
+from itertools import chain, product, zip_longest
 from math import isqrt, prod
 from typing import Any, Literal, NamedTuple
 
@@ -164,19 +164,18 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
     # The common ones first.
     others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
-    variables = [port.type for port in row.inputs]
-    alone = [[place] for place in range(len(variables))]
-    everywhere = [[place for place, other in enumerate(variables) if other == v] for v in variables]
+    bound = [(port.type, name) for port, name in zip(row.inputs, types, strict=True)]
+    everywhere = (
+        tuple(other if v == variable else name for v, name in bound)
+        for variable, _ in bound
+        for other in others
+    )
+    alone = ((*types[:n], other, *types[n + 1 :]) for n in range(len(types)) for other in others)
     turns = []
-    for choices in (everywhere, alone):
-        tried = (
-            tuple(other if place in places else name for place, name in enumerate(types))
-            for places in choices
-            for other in others
-        )
+    for tried in (everywhere, alone):
         attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
         turns.append([attempt for attempt in attempts if attempt.clause is not None])
-    by_turns = (attempt for both in zip_longest(*turns) for attempt in both if attempt is not None)
+    by_turns = filter(None, chain.from_iterable(zip_longest(*turns)))
     yield from {attempt.types: attempt for attempt in by_turns}.values()
     for number in filter(None, (types[:-1], types + types[-1:])):
         yield _attempt(row, number, f"{len(number)}-inputs")

@@ -8,6 +8,7 @@ everything comes from the raw stream, by arithmetic that is exact or rounded onc
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -248,11 +249,9 @@ def _representable(value: Fraction, name: str) -> bool:
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return value.denominator == 1 and least <= value <= largest
-    try:
-        nearest = float(cast(np.array(float(value)), name).astype(np.float64))
-    except OverflowError:
-        return False
-    return math.isfinite(nearest) and Fraction(nearest) == value
+    with suppress(OverflowError):
+        return bool(value == cast(np.array(float(value)), name).astype(np.float64).item())
+    return False
 
 
 # --- cases of pairs --------------------------------------------------------------------------------
