@@ -281,8 +281,6 @@ class Other(Library):
     allocate = None  # type: ignore[assignment]
 
     def memory(self, array: Any) -> Memory:
-        if isinstance(array, DeviceArray):
-            return array.memory
         if (torch := torch_of(array)) is not None:
             array = plain_tensor(array, torch)  # DLPack would ignore the negative bit
         if hasattr(type(array), "__dlpack__"):
