@@ -45,8 +45,8 @@ from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
-from halfulp.specs import TensorType, find
-from halfulp.types import TYPES, element_type
+from halfulp.specs import OpVersion, TensorType, find
+from halfulp.types import TYPES
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
@@ -63,12 +63,13 @@ _FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
 _KEYWORDS = ("provider_options", "disabled_optimizers", "enable_fallback", "read_config_from_model")
 """The keywords of ``InferenceSession``."""
 
-# The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
+# The types that NumPy lacks and that ONNX stores unpacked; and by ONNX Runtime's names.
 _SMALL = {
-    f"tensor({row.onnx})": row
-    for row in TYPES.values()
-    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, row.name)
+    name: row
+    for name, row in TYPES.items()
+    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, name)
 }
+_SMALL_TENSORS = {f"tensor({row.onnx})": row for row in _SMALL.values()}
 
 
 def session(
@@ -272,12 +273,12 @@ def provider(
     ort = installed()
     hint = "; halfulp.integrations.onnxruntime.session serves earlier ones"
     _require(ort, (1, 24), "this onnxruntime takes no execution provider with kernels", hint)
-    if fusions not in ("keep", "exact") or not operators or not {*operators} <= {*SUPPORTED_OPS}:
+    if fusions not in ("keep", "exact") or not set() < {*operators} <= {*SUPPORTED_OPS}:
         choices = "operators are Pow and PRelu, fusions keep or exact"
         raise ValueError(f"{choices}; got {operators!r}, {fusions!r}")
-    if session_options is None and (fusions != "keep" or len({*operators}) == 1):
-        raise ValueError("a choice of operators or fusions needs session_options")
     if session_options is None:
+        if fusions != "keep" or len({*operators}) == 1:
+            raise ValueError("a choice of operators or fusions needs session_options")
         hint = ", or provider(session_options)"
         _require(ort, (1, 25), "this onnxruntime would ignore the provider's name", hint)
     if not _devices(ort):
@@ -285,11 +286,11 @@ def provider(
     _guard(ort)
     if session_options is None:
         return PROVIDER
-    names, before = ",".join(operators), _entry(session_options, _OPERATORS)
+    before = _entry(session_options, _OPERATORS)
     if not before:
-        session_options.add_provider_for_devices(_devices(ort), {"operators": names})
-    elif before != names:
-        session_options.add_session_config_entry(_OPERATORS, names)
+        session_options.add_provider_for_devices(_devices(ort), {"operators": ",".join(operators)})
+    elif before.split(",") != [*operators]:
+        session_options.add_session_config_entry(_OPERATORS, ",".join(operators))
     if fusions == "exact":
         disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
         session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
@@ -378,8 +379,9 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for name, value in inputs.items()
     }
-    gives_small = any(output.type in _SMALL for output in session.get_outputs())
-    if not gives_small and not any(map(_is_small, inputs.values())):
+    kinds = {str(getattr(value, "dtype", "")) for value in inputs.values()}
+    gives_small = any(output.type in _SMALL_TENSORS for output in session.get_outputs())
+    if not gives_small and kinds.isdisjoint(_SMALL):
         return dict(zip(names, session.run(names, inputs), strict=True))
     values = {name: _ort_value(value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
@@ -424,7 +426,7 @@ def _entry(session_options: Any, key: str) -> str:
 
 
 def _array(value: Any) -> Any:
-    row = _SMALL.get(value.data_type())
+    row = _SMALL_TENSORS.get(value.data_type())
     if row is None:
         return value.numpy()
     word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)
@@ -435,15 +437,11 @@ def _array(value: Any) -> Any:
 
 def _ort_value(value: Any) -> Any:
     array, kind = np.asarray(value), installed().OrtValue
-    if not _is_small(array):
+    row = _SMALL.get(array.dtype.name)
+    if row is None:
         return kind.ortvalue_from_numpy(array)
-    row = element_type(array.dtype)
-    bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
+    bits = np.asarray(array, order="C").view(f"u{array.itemsize}")
     return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
-
-
-def _is_small(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic) and TYPES.get(value.dtype.name) in _SMALL.values()
 
 
 # --- Models of custom operators ------------------------------------------------------------------------
@@ -521,13 +519,18 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
         except SpecError as error:
             raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
         given = row.check_attributes(attributes)
-    # The parts of its version that the kernel needs.
-    told: dict[str, str | int] = {"version": row.id, "broadcasting": row.broadcasting.name}
-    enforced = {check for clause in row.clauses for check in clause.enforces}
-    for check in filter(enforced.__contains__, _SHAPE_CHECKS):
-        told["clause_" + re.sub("[ -]", "_", check)] = f"{row.id}.{row.clause(check).id}"
-    told |= {name: value for name, value in given.items() if isinstance(value, int)}
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]
-    node.attribute.extend(starmap(helper.make_attribute, told.items()))
+    node.attribute.extend(starmap(helper.make_attribute, _told(row, given).items()))
     return Value(node.output[0], output.type, output.shape)
+
+
+def _told(row: OpVersion, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a custom operator: the parts of its version that the kernel needs."""
+    enforced = {check for clause in row.clauses for check in clause.enforces}
+    clauses = {
+        "clause_" + re.sub("[ -]", "_", check): f"{row.id}.{row.clause(check).id}"
+        for check in filter(enforced.__contains__, _SHAPE_CHECKS)
+    }
+    numbers = {name: value for name, value in given.items() if isinstance(value, int)}
+    return {"version": row.id, "broadcasting": row.broadcasting.name, **clauses, **numbers}

@@ -254,7 +254,7 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
-            if every_node or not varies or not _is_exact(node) or _is_enlarged(node):
+            if every_node or not varies or not _is_exact(node):
                 sentences += _substitute(node, varies)
     return sentences
 
@@ -382,7 +382,8 @@ def _is_exact(node: Any) -> bool:
     if node.get_type_name() == "Power":
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
-        return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
+        is_known = same_shape and values.item() in _EXPONENTS
+        return is_known and not _is_enlarged(node) and _passes_trial("Power")
     tiny = np.finfo(np.float32).tiny  # the plugin treats smaller slopes as zero
     are_plain = (np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))).all()
     least = 0 if (values >= 0).all() else -2
