@@ -40,7 +40,7 @@ from halfulp.models.files import Source, opened
 from halfulp.models.graph import Value, listed
 from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.checks import check_calls, label
-from halfulp.models.onnx.infer import Ask, Scope
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
@@ -51,13 +51,12 @@ from halfulp.types import TYPES
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
 
-# Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
-_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
-_REGISTERED = "halfulp.registered"
-
 PROVIDER = "HalfulpExecutionProvider"
+# Entries of a session's configuration: of the provider, ONNX Runtime's own, of options that have the custom operators.
 _OPERATORS = f"ep.{PROVIDER.lower()}.operators"
 _DISABLED = "optimization.disable_specified_optimizers"
+_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
+_REGISTERED = "halfulp.registered"
 # ONNX Runtime's optimizers that compute or replace powers before a provider is asked for its nodes.
 _FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
 _KEYWORDS = ("provider_options", "disabled_optimizers", "enable_fallback", "read_config_from_model")
@@ -183,22 +182,17 @@ def _guard(ort: Any) -> None:
         return
 
     @wraps(start)
-    def guarded(
-        self: Any,
-        path_or_bytes: Any,
-        sess_options: Any = None,
-        providers: Any = None,
-        *rest: Any,
-        **given: Any,
-    ) -> None:
-        names = {each if isinstance(each, str) else each[0] for each in providers or ()}
-        has_provider = PROVIDER in names or (sess_options is not None and _entry(sess_options, _OPERATORS))
+    def guarded(self: Any, path_or_bytes: Any, *args: Any, **given: Any) -> None:
+        named = dict(zip(("sess_options", "providers"), args, strict=False)) | given
+        options, providers = named.get("sess_options"), named.get("providers") or ()
+        names = {each if isinstance(each, str) else each[0] for each in providers}
+        has_provider = PROVIDER in names or (options is not None and _entry(options, _OPERATORS))
         disabled = {*(given.get("disabled_optimizers") or ())}
         if has_provider and _FUSION not in disabled:
             with contextlib.suppress(Exception):  # it is not a readable ONNX file
                 if not all(_norms(path_or_bytes).values()):
                     given["disabled_optimizers"] = {*disabled, _FUSION}
-        start(self, path_or_bytes, sess_options, providers, *rest, **given)
+        start(self, path_or_bytes, *args, **given)
 
     ort.InferenceSession.__init__ = guarded
 
@@ -372,13 +366,10 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
     names = [output.name for output in session.get_outputs()]
+    arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
     # onnxruntime reads an array in the machine's byte order, whatever its dtype says.
-    inputs = {
-        name: value.astype(value.dtype.newbyteorder("="), copy=False)
-        if isinstance(value, np.ndarray)
-        else value
-        for name, value in inputs.items()
-    }
+    native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in arrays.items()}
+    inputs = {**inputs, **native}
     kinds = {str(getattr(value, "dtype", "")) for value in inputs.values()}
     gives_small = any(output.type in _SMALL_TENSORS for output in session.get_outputs())
     if not gives_small and kinds.isdisjoint(_SMALL):
@@ -456,42 +447,37 @@ DOMAIN = "halfulp"
 _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
 
 
-class _Untyped(Exception):
+class _Untyped(ModelError):
     """The type of a node's operand can't be inferred."""
 
 
 def _patched(model: Onnx) -> ModelProto:
     """Return the model of :func:`patch`."""
-    file, result = model.file, inlined(model.proto, model.file, every=False)
-    if all(node.domain != RESOLVED for node in every_node(result.graph)):
-        return result
-    ways: tuple[Ask, ...] = ("none", "all")
-    for ask in ways:
-        attempt = deepcopy(result)
-        try:
-            for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
-                _patch(scope, file)
-        except _Untyped as untyped:
-            name, node = untyped.args
-            continue
-        if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
-            attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-        return attempt
-    hint = "declare it in the graph's value_info"
-    raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
+    resolved = inlined(model.proto, model.file, every=False)
+    if all(node.domain != RESOLVED for node in every_node(resolved.graph)):
+        return resolved
+    try:
+        patched = _patch(Onnx(deepcopy(resolved), model.file, ask="none"))
+    except _Untyped:
+        patched = _patch(Onnx(resolved, model.file, ask="all"))
+    if DOMAIN not in {entry.domain for entry in patched.opset_import}:
+        patched.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return patched
 
 
-def _patch(scope: Scope, file: str) -> None:
-    """Patch the nodes of a graph, but not of the graphs within it."""
-    graph: Any = scope.owner
-    declared = {info.name for info in (*graph.value_info, *graph.output)}
-    for index, node in enumerate(graph.node):
-        if node.domain == RESOLVED:
-            output = _patch_node(node, index, scope, file)
-            scope.types.setdefault(output.name, output)
-            # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
-            if output.name not in declared:
-                graph.value_info.append(declaration(output.name, output.type, output.shape))
+def _patch(model: Onnx) -> ModelProto:
+    """Patch a model's resolved nodes, and declare their outputs; return the model's message."""
+    for scope in model.scopes(model.proto.graph):
+        graph: Any = scope.owner
+        declared = {info.name for info in (*graph.value_info, *graph.output)}
+        for index, node in enumerate(graph.node):
+            if node.domain == RESOLVED:
+                output = _patch_node(node, index, scope, model.file)
+                scope.types.setdefault(output.name, output)
+                # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
+                if output.name not in declared:
+                    graph.value_info.append(declaration(output.name, output.type, output.shape))
+    return model.proto
 
 
 def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
@@ -512,7 +498,8 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
             if value.kind not in ("undeclared", "tensor"):
                 raise HalfulpError("an operand is not a tensor", got=str(value))
             if value.type is None:
-                raise _Untyped(value.name, named)
+                hint = "can't be inferred: declare it in the graph's value_info"
+                raise _Untyped(f"the type of {printable(value.name)!r} {hint}", file=file, node=named)
             operands.append(TensorType(value.type, value.shape))
         try:
             output = row.infer(*operands, **attributes)
