@@ -114,9 +114,8 @@ def _array(operand: Any) -> jax.Array:
         raise HalfulpError(f"no element type {operand.dtype}")
     array = jnp.asarray(operand)
     if operand.dtype.kind in "iu" and not np.array_equal(operand.astype(array.dtype), operand):
-        raise HalfulpError(
-            f"JAX has no {operand.dtype} unless jax_enable_x64 is set, and {array.dtype} does not hold these values"
-        )
+        lack = f"JAX has no {operand.dtype} unless jax_enable_x64 is set"
+        raise HalfulpError(f"{lack}, and {array.dtype} does not hold these values")
     return array
 
 
@@ -206,9 +205,8 @@ def _program(type: str) -> Any:
 
 def _refuse(operator: hu.Operator, *operands: Any) -> None:
     """Refuse types and shapes. The dims of an exported program may be expressions, which count as symbols."""
-    operator.infer(
-        *((a.dtype, [dim if isinstance(dim, int) else str(dim) for dim in a.shape]) for a in operands)
-    )
+    shapes = [[dim if isinstance(dim, int) else str(dim) for dim in a.shape] for a in operands]
+    operator.infer(*((a.dtype, shape) for a, shape in zip(operands, shapes, strict=True)))
 
 
 def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:

@@ -114,31 +114,29 @@ def session(
     for name in kwargs.keys() - {*_KEYWORDS}:
         help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions", "repair"))
         raise TypeError(f"session() takes no argument {name!r}; {help}")
+    if sess_options is None:
+        sess_options = installed().SessionOptions()
+        sess_options.log_severity_level = 3  # no warnings of other providers' nodes
     if repair:
         repaired = import_module("halfulp").repair(model)  # conversion imports this package
         if repaired.changes:
             warnings.warn("; ".join(map(str, repaired.changes)), HalfulpWarning, stacklevel=2)
         if repaired.folder is not None:
-            sess_options = _quiet_options() if sess_options is None else sess_options
             find_external_data(sess_options, Onnx(repaired.model, str(model), repaired.folder))
         model = repaired.model
     opened = open_session(model, sess_options, providers, keep_fusions=keep_fusions, **kwargs)
     norms = {} if keep_fusions else _norms(model)
     if powers := [power for power, is_norm in norms.items() if is_norm]:
-        warnings.warn(
-            f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
-            " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
-            HalfulpWarning,
-            stacklevel=2,
-        )
+        slow = f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each"
+        hint = "keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact"
+        warnings.warn(f"{slow}, which is up to 3 times as fast. {hint}", HalfulpWarning, stacklevel=2)
     return opened
 
 
 def open_session(
-    model: Source, options: Any = None, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
+    model: Source, options: Any, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
 ) -> Any:
     """Return a session as :func:`session` does, but do not tell of fusions that are given up."""
-    options = _quiet_options() if options is None else options
     with contextlib.suppress(Exception):
         is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
         if is_cpus and (not options.has_providers() or _entry(options, _OPERATORS)):
@@ -149,13 +147,6 @@ def open_session(
     # It names the clause that a node breaks, if one does.
     data = _patched(parsed).SerializeToString()
     return installed().InferenceSession(data, options, providers=providers, **kwargs)
-
-
-def _quiet_options() -> Any:
-    """Return options for a session that does not warn of other providers' nodes."""
-    options = installed().SessionOptions()
-    options.log_severity_level = 3
-    return options
 
 
 def _session_by_provider(options: Any, model: Source, given: dict[str, Any], fusions: set[str]) -> Any:

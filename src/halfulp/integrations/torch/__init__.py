@@ -92,9 +92,8 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
 
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    return any(
-        not isinstance(o, (Tensor, float, int)) and hasattr(type(o), "__torch_function__") for o in operands
-    )
+    others = (type(operand) for operand in operands if not isinstance(operand, (Tensor, float, int)))
+    return any(hasattr(kind, "__torch_function__") for kind in others)
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -228,11 +227,8 @@ def _in_mode(function: Any) -> Any:
 
 @operators.constant_when_compiled
 def _warn_of_branches(name: str) -> None:
-    warnings.warn(
-        f"halfulp.integrations.torch.replace: torch.compile and strict export keep torch's own powers inside {name}; "
-        "call halfulp.integrations.torch.pow there",
-        stacklevel=2,
-    )
+    fact = f"torch.compile and strict export keep torch's own powers inside {name}"
+    warnings.warn(f"{__name__}.replace: {fact}; call {__name__}.pow there", stacklevel=2)
 
 
 class PReLU(nn.PReLU):
@@ -249,9 +245,8 @@ class PReLU(nn.PReLU):
         else:  # noqa: RET505 (without it the rest would be compiled too)
             # A mode would see each access to them.
             if torch.overrides.has_torch_function((input, self.weight)):
-                return torch.overrides.handle_torch_function(
-                    _torch_prelu, (input, self.weight), input, self.weight
-                )
+                operands = input, self.weight
+                return torch.overrides.handle_torch_function(_torch_prelu, operands, *operands)
             return _torch_prelu(input, self.weight)
 
 
@@ -260,9 +255,8 @@ def _running_ours(kind: Any) -> Any:
     """Return a module's class with a forward that runs on halfulp's functions."""
 
     def prepare_scriptable(self: Any) -> nn.Module:
-        warnings.warn(
-            f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()", stacklevel=2
-        )
+        line = f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()"
+        warnings.warn(line, stacklevel=2)
         module = copy.copy(self)
         module.__class__ = kind
         module._modules = dict(self._modules)  # torch replaces the parts of the module that it gets
