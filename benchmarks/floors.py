@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import halfulp as hu
-from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, sampler, summary
 from side_by_side import memory
 from side_by_side.peers import bases, constant_power, exponents, prepare
 from side_by_side.worker import BUILD
@@ -54,7 +54,7 @@ def main() -> None:
     if library is None:
         parser.error("no C++ compiler: set CXX")
     for label, size, runs in rows(library):
-        times = InterleavedRuns(runs).take(seconds, least=5)
+        times = in_turns({name: sampler(run) for name, run in runs.items()}, seconds, least=5)
         ours = summary(times["halfulp"]).median / size * 1e9
         others = (
             f"{name} {summary(times[name]).median / size * 1e9:.3f} ({ratio(times['halfulp'], times[name]):.2f})"

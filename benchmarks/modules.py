@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import halfulp as hu
-from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, sampler, summary
 from halfulp.integrations.torch import replace
 
 
@@ -72,8 +72,8 @@ def _train(module: nn.Module, x: Tensor) -> None:
 
 def measure(runs: list[Callable[[], object]], seconds: float) -> tuple[float, float, float, int]:
     """Return the median times of both, the median ratio, and the number of turns."""
-    times = InterleavedRuns(dict(zip(("plain", "replaced"), runs, strict=True))).take(seconds, least=20)
-    plain, ours = times["plain"], times["replaced"]
+    samples = dict(zip(("plain", "replaced"), map(sampler, runs), strict=True))
+    plain, ours = in_turns(samples, seconds, least=20).values()
     return summary(plain).median, summary(ours).median, ratio(ours, plain), len(plain)
 
 

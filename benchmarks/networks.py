@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
-from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, sampler, summary
 from halfulp.cli.programs import NETWORKS
 
 Array = NDArray[Any]
@@ -167,8 +167,8 @@ def in_openvino(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -
 
 def row(runs: Sequence[Callable[[], object]], pairs: Sequence[tuple[int, int]], budget: float) -> str:
     """Return a line's numbers: the median times of all in turns, and the median ratios of pairs."""
-    calls = {str(index): run for index, run in enumerate(runs)}
-    times = list(InterleavedRuns(calls).take(budget, least=10).values())
+    samples = {str(index): sampler(run) for index, run in enumerate(runs)}
+    times = list(in_turns(samples, budget, least=10).values())
     medians = [summary(kept).median * 1e6 for kept in times[:3]]
     ratios = [ratio(times[mine], times[theirs]) for mine, theirs in pairs]
     shown = [f"{median:>12.1f}" for median in medians] + [f"{ratio:>14.2f}" for ratio in ratios]

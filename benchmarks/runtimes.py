@@ -20,7 +20,7 @@ import numpy as np
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.comparison import InterleavedRuns, ratio, summary
+from halfulp.benchmark.comparison import in_turns, ratio, sampler, summary
 from halfulp.installed import has_module
 from halfulp.operators import instruction_set
 
@@ -118,7 +118,8 @@ def rows(threads: int, seconds: float) -> Iterator[tuple[str, int, str, float, f
     for runtime, make in RUNTIMES.items():
         for size in (16, 10**6) if has_module(runtime) else ():
             x, y = (rng.uniform(low, 4, size).astype(np.float32) for low in (0.1, -4))
-            times = InterleavedRuns(make(x, y, threads)).take(seconds, least=10)
+            samples = {who: sampler(call) for who, call in make(x, y, threads).items()}
+            times = in_turns(samples, seconds, least=10)
             calls = _calls(size) if runtime == "torch" else 1
             for who in times:
                 microseconds = summary(times[who]).median * 1e6 / calls

@@ -237,7 +237,7 @@ def float16() -> Iterator[str]:
             assert path is not None
             data = halfulp.audit(path, targets=(), inputs=inputs, samples=SAMPLES).models[0].data
             assert data is not None
-            nodes = data.nodes.values()
+            nodes = data.nodes
             margins = [margin for node in nodes if (margin := node.margin("float16")) is not None]
             beyond = sum(node.overflows("float16") for node in nodes)
             if nodes:

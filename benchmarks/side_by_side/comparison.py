@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from halfulp.benchmark.comparison import Call, Exactness, InterleavedRuns, Summary, exactness, spread
+from halfulp.benchmark.comparison import Call, Exactness, Summary, exactness, in_turns, sampler, spread
 from side_by_side.peers import Case, RefusalError, prepare
 
 
@@ -41,12 +41,12 @@ class Comparison:
                 continue
             self.exactness[name] = exactness(theirs.to_numpy(theirs.call()), right)
             calls[name] = theirs.call
-        self._turns = InterleavedRuns(calls | dict(others or {}))
+        self._samples = {name: sampler(call) for name, call in (calls | dict(others or {})).items()}
 
     def measure(self, seconds: float, least: int = 3) -> dict[str, list[float]]:
         """Return each participant's nanoseconds per element, turn by turn."""
         scale = 1e9 / self.elements
-        times = self._turns.take(seconds, least)
+        times = in_turns(self._samples, seconds, least)
         return {name: [scale * time for time in taken] for name, taken in times.items()}
 
 

@@ -24,9 +24,8 @@ except (KeyboardInterrupt, ImportError) as error:
     # The command line cannot catch these: they occur before its own first line. Python is `python -m` until then.
     program = basename("".join(sys.argv[:1])).removesuffix(".exe")
     if program == "-m":
-        program = next(
-            (b if a == "-m" else a[2:] for a, b in pairwise([*sys.orig_argv, ""]) if a[:2] == "-m"), ""
-        )
+        words = pairwise([*sys.orig_argv, ""])
+        program = next((b if a == "-m" else a[2:] for a, b in words if a[:2] == "-m"), "")
     if program != "halfulp":
         raise
     if isinstance(error, KeyboardInterrupt):

@@ -124,7 +124,7 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError names them already and is not changed, unless another file is missing. An UnsupportedError stays one.
+    Errors that name a file already are not changed, unless another file is missing. An UnsupportedError stays one.
     Every other error becomes a ModelError, with the clause of a SpecError. ``kind`` is the format's word for a node;
     empty if ``node`` contains it.
     """
@@ -137,12 +137,15 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
     except ModelError:
         raise
     except UnsupportedError as error:
+        if error.file is not None:
+            raise
         place = node and f"{kind} {node}".lstrip()
-        where = ": ".join(part for part in (file, place) if part is not None)
-        raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
+        where = ": ".join(filter(None, (file, place)))
+        named = UnsupportedError(f"{where}: {error.message}", **error.shown)
+        named.file = file
+        raise named from error
     except HalfulpError as error:
-        shown: Mapping[str, Any] = error.shown
-        raise ModelError(error.message, file=file, node=node, clause=error.clause, **shown) from error
+        raise ModelError(error.message, file=file, node=node, clause=error.clause, **error.shown) from error
     except MemoryError:
         raise ModelError("not enough memory", file=file, node=node) from None
 
@@ -169,16 +172,22 @@ class HalfulpError(ValueError):
           got: -1
     """
 
-    clause: str | None = None
-    file: str | None = None
-    node: str | None = None
+    clause: str | None
 
-    def __init__(self, message: str, **shown: object) -> None:
-        self.message = message
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        node: str | None = None,
+        clause: str | None = None,
+        **shown: Any,
+    ) -> None:
+        self.message, self.file, self.node, self.clause = message, file, node, clause
         self.shown = {name: value for name, value in shown.items() if value is not None or name == "got"}
-        where = (self.file, None if self.node is None else f"node {self.node}")
+        where = (file, None if node is None else f"node {node}")
         place = ": ".join(part for part in where if part is not None)
-        super().__init__(format_error(place, message, self.clause, self.shown))
+        super().__init__(format_error(place, message, clause, self.shown))
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -216,9 +225,8 @@ class SpecError(HalfulpError):
 
     clause: str
 
-    def __init__(self, clause: str, message: str, **shown: object) -> None:
-        self.clause = clause
-        super().__init__(message, **shown)
+    def __init__(self, clause: str, message: str, **shown: Any) -> None:
+        super().__init__(message, clause=clause, **shown)
 
 
 class ModelError(HalfulpError):
@@ -236,21 +244,10 @@ class ModelError(HalfulpError):
         net.onnx: node pow_3: Y has no initializer
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        file: str | None = None,
-        node: str | None = None,
-        clause: str | None = None,
-        **shown: object,
-    ) -> None:
-        self.file = file
-        self.node = node
-        self.clause = clause
-        if shown.get("run") == REPAIR:
-            shown["run"] = command(file or "<model>", REPAIR)
-        super().__init__(message, **shown)
+    def __init__(self, message: str, *, file: str | None = None, **rest: Any) -> None:
+        if rest.get("run") == REPAIR:
+            rest["run"] = command(file or "<model>", REPAIR)
+        super().__init__(message, file=file, **rest)
 
 
 class MissingFileError(ModelError, FileNotFoundError):

@@ -64,8 +64,6 @@ def environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(_THREADS, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
 
 
-# --- the library ------------------------------------------------------------------------------------
-
 _NAMES = {"win32": ("halfulp.dll", "libhalfulp.dll"), "darwin": ("libhalfulp.dylib",)}
 _SOURCE = Path(__file__).parents[2] / "bindings" / "c"  # of an editable installation
 

@@ -20,7 +20,7 @@ import halfulp._core as _core
 import halfulp._interop as _interop
 from halfulp._interop import Array, Number, Ufunc, as_array, exponent_array, is_number
 from halfulp.errors import HalfulpError, SpecError, format_error
-from halfulp.specs import OpVersion, Plan, find, ids
+from halfulp.specs import OpVersion, Plan, ScaleBias, find, ids
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
 from halfulp.types import INTEGERS, TYPES, TensorType, integer_range, tensor_type, to_odd, type_name
 
@@ -133,10 +133,8 @@ class Operator(OpVersion):
 
     def check_output(self, output: TensorType, out: Any, is_writeable: bool) -> None:
         """Refuse an array for the output that has another type or shape, or is read-only."""
-        if (given := tensor_type(out)) != output:
-            raise self.error(
-                "output", "out must have the output's type and shape", expected=output, got=given
-            )
+        if (got := tensor_type(out)) != output:
+            raise self.error("output", "out must have the output's type and shape", expected=output, got=got)
         if not is_writeable:
             raise self.error("output", "out must be writeable", expected=output, got="a read-only array")
 
@@ -155,10 +153,7 @@ class Operator(OpVersion):
 
 
 def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of a Python number as the base of exponents of a type.
-
-    Beside integers, a float is a float64.
-    """
+    """Return the type of a Python number as the base of exponents of a type: beside integers, a float is a float64."""
     is_float_beside_integers = type(number) is float and dtype.kind != "f" and dtype.name in INTEGERS
     return _FLOAT64 if is_float_beside_integers else dtype
 
@@ -189,7 +184,7 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
             except OverflowError:
                 return None
             # Every step but the last rounds to odd, so that the result is as if rounded once.
-            if dtype != _FLOAT64:
+            if dtype != _FLOAT64 and value.item() != number:
                 value = to_odd(value, number)
             # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
             if row.dtype.isbuiltin != 1:
@@ -242,7 +237,7 @@ def _plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str
 
 
 def _compute(
-    row: Operator, plan: Plan, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
+    row: Operator, plan: Plan, x: Array, y: Array, out: Array | None, scale_bias: ScaleBias | None
 ) -> Array:
     output, kernel = plan.output, _KERNELS[row.kernel]
     if out is not None:
@@ -305,9 +300,8 @@ def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any)
         from halfulp.cuda import apply  # lazily, because few callers need it
 
         if not isinstance(compute, Operator):
-            raise HalfulpError(
-                "arrays on a CUDA device have only hu.pow without integers='raise', and hu.prelu"
-            )
+            only = "hu.pow without integers='raise', and hu.prelu"
+            raise HalfulpError(f"arrays on a CUDA device have only {only}")
         return apply(compute, x, y, out)
     try:
         result = _interop.overriding_result(ufunc, x, y, out)
@@ -348,17 +342,17 @@ def _explain(operator: Operator, x: Any, y: Any) -> None:
 
 _T = TypeVar("_T", bound=np.generic)
 ArrayLike: TypeAlias = Any  # an array of NumPy or another library, a list or a number
+_Scalar: TypeAlias = np.generic | Number
+_Operand: TypeAlias = NDArray[Any] | _Scalar
 Integers = Literal["wrap", "raise"]
 
 
 @overload
-def pow(
-    x: NDArray[_T], y: NDArray[Any] | np.generic | Number, /, *, out: None = None, integers: Integers = "wrap"
-) -> NDArray[_T]: ...
+def pow(x: NDArray[_T], y: _Operand, /, *, out: None = None, integers: Integers = "wrap") -> NDArray[_T]: ...
 @overload
 def pow(x: _T, y: NDArray[Any], /, *, out: None = None, integers: Integers = "wrap") -> NDArray[_T]: ...
 @overload
-def pow(x: _T, y: np.generic | Number, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
+def pow(x: _T, y: _Scalar, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
 def pow(x: int, y: NDArray[_T], /, *, out: None = None, integers: Integers = "wrap") -> NDArray[_T]: ...
 @overload
@@ -477,8 +471,8 @@ def _check_powers(x: Array, y: Array) -> None:
         return
     exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
     least, largest = integer_range(row.name)
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    bases, exponents = (np.broadcast_to(a, shape).reshape(-1) for a in (x, y))
+    shape = np.broadcast(x, y).shape
+    bases, exponents = ((a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in (x, y))
     piece = 1 << 16  # elements, so that what is made of them stays small
     for start in range(0, bases.size, piece):
         base, exponent = bases[start : start + piece], exponents[start : start + piece].astype(exact)
@@ -497,13 +491,11 @@ def _check_powers(x: Array, y: Array) -> None:
 
 
 @overload
-def float_power(x: np.generic | Number, y: np.generic | Number, /, *, out: None = None) -> np.float64: ...
+def float_power(x: _Scalar, y: _Scalar, /, *, out: None = None) -> np.float64: ...
 @overload
-def float_power(
-    x: NDArray[Any], y: NDArray[Any] | np.generic | Number, /, *, out: None = None
-) -> NDArray[np.float64]: ...
+def float_power(x: NDArray[Any], y: _Operand, /, *, out: None = None) -> NDArray[np.float64]: ...
 @overload
-def float_power(x: np.generic | Number, y: NDArray[Any], /, *, out: None = None) -> NDArray[np.float64]: ...
+def float_power(x: _Scalar, y: NDArray[Any], /, *, out: None = None) -> NDArray[np.float64]: ...
 @overload
 def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
 def float_power(x: ArrayLike, y: ArrayLike, /, *, out: ArrayLike = None) -> ArrayLike:

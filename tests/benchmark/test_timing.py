@@ -1,4 +1,4 @@
-"""InterleavedRuns, medians, ratios: with a clock that the test winds."""
+"""Calls in turns, medians, ratios: with a clock that the test winds."""
 
 import gc
 from collections.abc import Callable
@@ -31,23 +31,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_every_call_is_timed_once_a_turn_in_another_order(clock):
-    turns = timing.InterleavedRuns({"a": clock.call("a", 1.0), "b": clock.call("b", 2.0)})
+    samples = {"a": timing.sampler(clock.call("a", 1.0)), "b": timing.sampler(clock.call("b", 2.0))}
     clock.log.clear()
-    times = turns.take(0, least=3)
+    times = timing.in_turns(samples, 0, least=3)
     assert times == {"a": [1.0] * 3, "b": [2.0] * 3}
     assert clock.log == ["a", "b", "b", "a", "a", "b"]
 
 
 def test_it_goes_on_until_the_time_is_up(clock):
-    times = timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(5.5)
-    assert len(times["a"]) == 6
-    assert len(timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(100, most=4)["a"]) == 4
+    samples = {"a": timing.sampler(clock.call("a", 1.0))}
+    assert len(timing.in_turns(samples, 5.5)["a"]) == 6
+    assert len(timing.in_turns(samples, 100, most=4)["a"]) == 4
 
 
 def test_a_short_call_is_warmed_and_repeated(clock):
-    turns = timing.InterleavedRuns({"short": clock.call("short", 1e-4)})
+    samples = {"short": timing.sampler(clock.call("short", 1e-4))}
     clock.log.clear()
-    (time,) = turns.take(0, least=1)["short"]
+    (time,) = timing.in_turns(samples, 0, least=1)["short"]
     assert time == pytest.approx(1e-4)
     assert len(clock.log) == 1 + 3
 
@@ -59,13 +59,13 @@ def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clo
         seen.append(gc.isenabled())
         clock.call("a", 1 / lengths[0])()
 
-    turns = timing.InterleavedRuns({"a": call})
-    turns.take(0, least=1)
+    samples = {"a": timing.sampler(call)}
+    timing.in_turns(samples, 0, least=1)
     assert seen[-1] is False
     assert gc.isenabled()
     lengths[0] = 0.0
     with pytest.raises(ZeroDivisionError):
-        turns.take(0)
+        timing.in_turns(samples, 0)
     assert seen[-1] is False
     assert gc.isenabled()
 

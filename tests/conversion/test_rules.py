@@ -15,7 +15,7 @@ from tests.conversion.test_differential import special
 
 import halfulp as hu
 from halfulp.conversion import spellings
-from halfulp.conversion.rules import number_of, parse
+from halfulp.conversion.rules import parse
 
 FLOATS = ("float16", "float32", "float64")
 CONSTANTS: dict[str, Any] = {
@@ -75,8 +75,9 @@ def model_of(term: ast.expr, kind: str, opset: int) -> onnx.ModelProto:
                         node.input.append("axes")
                         weights["axes"] = numpy_helper.from_array(np.array([-1]), "axes")
                 return node.output[0]
+        assert isinstance(each, ast.Constant)
         name = f"c{len(weights)}"
-        weights[name] = numpy_helper.from_array(np.array(number_of(each)).astype(kind), name)
+        weights[name] = numpy_helper.from_array(np.array(each.value).astype(kind), name)
         return name
 
     nodes.append(helper.make_node("Identity", [name_of(term)], ["y"]))

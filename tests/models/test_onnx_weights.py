@@ -30,7 +30,7 @@ def test_large_weights_are_in_the_file_and_the_rest_is_equal():
         assert (file, light.producer_name, light.graph.node) == ("m.onnx", "me", model.graph.node)
         assert [tensor.HasField("raw_data") for tensor in light.graph.initializer] == [False, False]
         assert light.ByteSize() < 1000
-        np.testing.assert_array_equal(TensorReader(file, folder).read(light.graph.initializer[1], "w"), LARGE)
+        np.testing.assert_array_equal(TensorReader(folder).read(light.graph.initializer[1], "w"), LARGE)
         onnx.load_external_data_for_model(light, str(folder))
         values = [numpy_helper.to_array(tensor).tolist() for tensor in light.graph.initializer]
         assert values == [2.0, LARGE.tolist()]
@@ -43,5 +43,5 @@ def test_external_data_is_found_beside_it(tmp_path):
     external_data_helper.convert_model_to_external_data(model, location="w.bin", size_threshold=100)
     onnx.save(model, tmp_path / "m.onnx")
     with parse(tmp_path / "m.onnx").mapped() as light:
-        array = TensorReader(light.file, light.folder).read(light.proto.graph.initializer[1], "w")
+        array = TensorReader(light.folder).read(light.proto.graph.initializer[1], "w")
         np.testing.assert_array_equal(array, LARGE)

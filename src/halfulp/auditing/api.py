@@ -7,25 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from onnx import ModelProto
 
-from halfulp.auditing.data import NetworkData, measured, without_functions
+from halfulp.auditing.data import NetworkData, Samples, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
-from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    LOADERS,
-    Asked,
-    Conversion,
-    asked,
-    conversion,
-    default,
-    heeds_constants,
-    statement,
-)
+from halfulp.auditing.target import Asked, Conversion, Convert, asked, conversion, heeds_constants, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
@@ -33,7 +24,8 @@ from halfulp.conversion.repair import FACTORS, contradicted, of_later_opsets, of
 from halfulp.conversion.rules import found
 from halfulp.conversion.spellings import fuse_norms
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.verify import Feed
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached
 from halfulp.errors import HalfulpError, check_integer, check_sizes, in_shell, printable
 from halfulp.integrations.onnxruntime import DOMAIN
 from halfulp.models import onnx
@@ -43,7 +35,6 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
-from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
@@ -100,12 +91,10 @@ def audit(
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    names = (targets,) if isinstance(targets, str) else targets
-    by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
+    by_format = asked((targets,) if isinstance(targets, str) else targets)
     data = inputs if inputs is not None else samples or None
-    measure: _Measure | None = None
-    if data is not None:
-        measure = partial(measured, samples=data, dims=dims, seed=seed, progress=progress)
+    made_up = Feed(seed, dims, progress=progress)
+    measure = None if data is None else partial(measured, samples=data, feed=made_up)
     if not isinstance(model, str | os.PathLike) or not Path(model).is_dir():
         name = {bytes: "<bytes>", ModelProto: "<ModelProto>"}.get(type(model)) or str(model)
         models: tuple[ModelReport, ...] = (_audited(model, name, by_format, measure),)
@@ -173,25 +162,24 @@ def _is_model(path: Path) -> bool:
 
 def _audited(source: Source, file: str, targets: _Targets, measure: _Measure | None = None) -> ModelReport:
     """Audit one model; ``measure`` runs an ONNX model on data."""
-    report = ModelReport(file, format_of(source))
-    report.targets = targets[report.format]
-    judge = _Judge(report.targets, file, has_data=measure is not None)
+    report = ModelReport(file, kind := format_of(source), targets=targets[kind])
     if report.format == "onnx":
         model = onnx.parse(source, file=file)
         with nullcontext(model) if measure is None else model.mapped() as model:
-            _audit_onnx(report, judge, model, measure)
+            _audit_onnx(report, model, measure)
     elif measure is not None:
         way_out = f"halfulp run {in_shell(file)} -i NAME=FILE shows NaN and infinities"
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only; {way_out}", got=report.format)
     else:
-        uses, report.unread = of_openvino(source if isinstance(source, bytes) else Path(str(source)), file)
-        report.nodes = tuple(map(judge.node, uses))
+        text = source if isinstance(source, bytes) else Path(str(source))
+        report.nodes, report.unread = of_openvino(text, file)
+        _judge(report.nodes, report.targets, file)
     for node in report.nodes:
         node.let_go()
     return report
 
 
-def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measure | None) -> None:
+def _audit_onnx(report: ModelReport, model: Onnx, measure: _Measure | None) -> None:
     if measure is not None:
         release()
         # Hostile files are refused, and the calls of functions counted, before functions are written out.
@@ -199,8 +187,8 @@ def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measu
         if has_halves(model.proto):
             report.fused = _fused(model)  # as the file is: a conversion does not inline functions
         model = without_functions(model)
-    uses = of_onnx(model)
-    report.nodes = tuple(map(judge.node, uses))
+    report.nodes = uses = of_onnx(model)
+    convert = _judge(uses, report.targets, report.file, has_data=measure is not None)
     nodes = model.proto.graph.node
     report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
     report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
@@ -219,7 +207,7 @@ def _audit_onnx(report: ModelReport, judge: _Judge, model: Onnx, measure: _Measu
         report.unread += ("the data, because the model is broken",) * (measure is not None)
     _try_conversions(report, model)
     if not report.findings:
-        report.elsewhere = judge.elsewhere(uses)
+        report.elsewhere = _elsewhere(uses, convert)
 
 
 def _try_conversions(report: ModelReport, model: Onnx) -> None:
@@ -237,11 +225,10 @@ def _try_conversions(report: ModelReport, model: Onnx) -> None:
             report.is_valid = report.is_broken and bool(changes) and all(doubt.valid for doubt in left)
             model = new if report.is_valid else model  # that the conversions are tried on
     for target in sorted({said.target for said in statements if said.is_mended}):
-        try:
-            walk = Walk(model.copy(), check=True, types=model.types)
-            report.converted[target] = run_passes(walk, *((each, target) for each in TARGET))
-        except HalfulpError as error:
-            report.refused[target] = error.message
+        with suppress(HalfulpError):
+            walk = Walk(model.copy(), types=model.types)
+            changes = drop_unreached(walk) + check_clauses(walk)
+            report.converted[target] = changes + run_passes(walk, *((each, target) for each in TARGET))
 
 
 def _fused(model: Onnx) -> frozenset[str]:
@@ -250,9 +237,8 @@ def _fused(model: Onnx) -> frozenset[str]:
     run_passes(Walk(copy), (fuse_norms, "norms"))
     if refusal(copy.proto) is not None and refusal(model.proto) is None:
         return frozenset()
-    before, after = (
-        {name for node in every_node(each.proto.graph) for name in node.output} for each in (model, copy)
-    )
+    graphs = (model.proto.graph, copy.proto.graph)
+    before, after = ({name for node in every_node(graph) for name in node.output} for graph in graphs)
     return frozenset(before - after)
 
 
@@ -301,49 +287,42 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
                     yield scope.label(node), text
 
 
-class _Judge:
-    """Judges the nodes of one model: those that share their kind and their constants once."""
+def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_data: bool = False) -> Convert:
+    """Note the results for nodes in them: those that share their kind and their constants are judged once.
 
-    def __init__(self, targets: tuple[Asked, ...], file: str, *, has_data: bool) -> None:
-        self._targets, self._file, self._has_data = targets, file, has_data
-        self._kept: dict[Hashable, Any] = {}
+    Return the function that tries a conversion of a node, for each kind of nodes once.
+    """
+    kept: dict[Hashable, Any] = {}
 
-    def _once(self, make: Callable[..., Any], key: Hashable, *arguments: Any) -> Any:
-        """Return the result of a function. It is called once for each key."""
+    def once(make: Callable[..., Any], key: Hashable, *arguments: Any) -> Any:
         key = make, key
-        if key not in self._kept:
-            self._kept[key] = make(*arguments)
-        return self._kept[key]
+        if key not in kept:
+            kept[key] = make(*arguments)
+        return kept[key]
 
-    def node(self, use: Use) -> Use:
-        """Note the results for a node in it."""
-        judged = self._once(self._judged, (use.kind, use.constants), use)
-        use.breaks, use.targets, use.only_if, use.notices = judged
-        use.attributes = dict(sorted(use.attributes.items()))
-        return use
+    def convert(use: Use, target: str) -> Conversion | None:
+        constants = use.constants if heeds_constants(use, target) else None
+        tried: Conversion | None = once(conversion, (use.kind, target, constants), use, target)
+        return tried
 
-    def _judged(self, use: Use) -> tuple[Any, ...]:
-        """Return the results for all nodes that are like this one."""
-        broken = self._once(breaches, use.kind, use)
-        statements = tuple(statement(use, target, broken, self._convert) for target in self._targets)
+    def judged(use: Use) -> tuple[Any, ...]:
+        broken = once(breaches, use.kind, use)
+        statements = tuple(statement(use, target, broken, convert) for target in targets)
         if broken:
             return broken, statements, None, ()
-        return broken, statements, open_slope(use), tuple(notices(use, self._file, has_data=self._has_data))
+        return broken, statements, open_slope(use), tuple(notices(use, file, has_data=has_data))
 
-    def elsewhere(self, uses: Sequence[Use]) -> Mapping[str, str]:
-        """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-        of_floats = {use: None for use in uses if not use.is_prelu and use.inputs[0].type in FLOATS}
-        if any(self._is_refused(use) for use in uses if use not in of_floats):
-            return {}
-        if not any(map(self._is_refused, of_floats)):
-            return {"target": "basic"}
-        return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
+    for use in uses:
+        use.breaks, use.targets, use.only_if, use.notices = once(judged, (use.kind, use.constants), use)
+        use.attributes = dict(sorted(use.attributes.items()))
+    return convert
 
-    def _is_refused(self, use: Use) -> bool:
-        changes = None if use.types is None else self._convert(use, "basic")
-        return changes is not None and changes.refused is not None
 
-    def _convert(self, use: Use, target: str) -> Conversion | None:
-        constants = use.constants if heeds_constants(use, target) else None
-        kept: Conversion | None = self._once(conversion, (use.kind, target, constants), use, target)
-        return kept
+def _elsewhere(uses: Sequence[Use], convert: Convert) -> Mapping[str, str]:
+    """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
+    others_first = sorted(uses, key=attrgetter("is_float_power"))
+    tried = ((use, convert(use, "basic")) for use in filter(attrgetter("types"), others_first))
+    refused = next((use for use, changes in tried if changes and changes.refused), None)
+    if refused is None or not refused.is_float_power:
+        return {"target": "basic"} if refused is None else {}
+    return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})

@@ -66,7 +66,6 @@ class ModelReport:
     left: Mapping[str, Left] = field(default_factory=dict)  # the nodes that it does not repair
     is_valid: bool = False  # whether the repaired model is valid
     unrepaired: str = ""  # why the model can't be repaired at all
-    refused: dict[str, str] = field(default_factory=dict)  # by target: why the model can't be converted
     converted: dict[str, Sequence[Change]] = field(default_factory=dict)  # by target: the model's changes
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # options of a conversion for any runtime
     fused: frozenset[str] = frozenset()  # the results of the nodes that fusing norms takes away
@@ -76,25 +75,29 @@ class ModelReport:
         """Whether a node breaks a clause, or contradicts the types around it."""
         return bool(self.declared) or any(node.breaks for node in self.nodes)
 
-    def seen(self, node: Use) -> NodeData | None:
-        """Return the effect of the inputs on a Pow or PRelu that ran."""
-        return self.data.nodes.get(node.label) if self.data else None
-
     @cached_property
     def of_file(self) -> list[Finding]:
         """The findings about the file and about nodes that are not powers."""
-        return list(_of_file(self))
+        finding, repair = partial(Finding, self.file), Remedy(command(self.file, "repair"))
+        corrected = repair if self.is_valid else Remedy("correct the model")
+        others = self.data.others if self.data else ()
+        return [
+            *([] if self.error is None else [finding(None, "file", self.error)]),
+            *(finding(node, "declaration", text, corrected) for node, text in self.declared.items()),
+            *(finding(node, "range", INFINITE, repair) for node in self.infinite),
+            *chain.from_iterable(_out_of_range(self, node) for node in others),
+        ]
 
     @cached_property
-    def of_nodes(self) -> list[tuple[Finding, ...]]:
+    def of_nodes(self) -> list[list[Finding]]:
         """The findings of each node, and the targets in which it is off by a few ulps at most."""
-        return [tuple(_of_node(self, node)) for node in self.nodes]
+        return [list(_of_node(self, node)) for node in self.nodes]
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The findings, those about the file first."""
-        listed = chain(self.of_file, *self.of_nodes)
-        return tuple(finding for finding in listed if finding.kind != "within")
+        every = chain(self.of_file, *self.of_nodes)
+        return tuple(finding for finding in every if finding.kind != "within")
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
@@ -106,27 +109,13 @@ class ModelReport:
 # --- the findings, in the order of reports -----------------------------------------------------------
 
 
-def _of_file(model: ModelReport) -> Iterator[Finding]:
-    """Give the findings about a file and about nodes that are not powers."""
-    if model.error is not None:
-        yield Finding(model.file, None, "file", model.error)
-    repair = Remedy(command(model.file, "repair"))
-    for node, text in model.declared.items():
-        remedy = repair if model.is_valid else Remedy("correct the model")
-        yield Finding(model.file, node, "declaration", text, remedy)
-    for node in model.infinite:
-        yield Finding(model.file, node, "range", INFINITE, repair)
-    for other in model.data.others if model.data else ():
-        yield from _out_of_range(model, other)
-
-
 def _of_node(model: ModelReport, node: Use) -> Iterator[Finding]:
     """Give the findings about a node, and the targets in which it is off by a few ulps at most."""
     finding = partial(Finding, model.file, node.label)
     for breach in node.breaks:
         yield finding("clause", breach.message, about_clause(model, node), clause=breach.clause)
-    if seen := model.seen(node):
-        yield from _out_of_range(model, seen, node.output.name)
+    if model.data is not None and node.data is not None:
+        yield from _out_of_range(model, node.data, node.output.name)
     if node.only_if is not None:
         yield finding("shape", f"the slope fits only if {node.only_if}", about_clause(model, node))
     for said in filter(attrgetter("is_finding"), node.targets):
@@ -196,12 +185,12 @@ def about_range(model: ModelReport, seen: NodeData, type: str, output: str | Non
 
 def about_target(model: ModelReport, node: Use, said: Statement) -> Remedy | None:
     """Return the remedy for a finding about a node in a target: a conversion, or other kernels."""
-    if said.is_mended and said.target not in model.refused:  # the whole model can be converted
+    if said.is_mended and said.target in model.converted:  # the whole model can be
         return _conversion(model, node, said)
     if said.target == "openvino" and any(operand.type in _NARROWED for operand in node.inputs):
         return Remedy(_ELSE)
     exact = _EXACT.get(said.target)
-    seen = model.seen(node)
+    seen = node.data if model.data is not None else None
     if exact and said.is_finding and seen and seen.region and seen.overflows(seen.type):
         first = f"first convert the model as the finding about {seen.type} says"
         return Remedy(first, "an exact result overflows too")
@@ -280,10 +269,8 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
     assert slope is not None  # that of a constant
     is_last = 2 < len(x) != len(slope) and x[1:2] == x[-1:] == slope[-1:] != (1,)
     if is_last and set(slope[:-1]) <= {1} and use.row.standard == "onnx":
-        yield (
-            f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
-            f" {command(file, 'repair', slopes='channel')} gives it to these"
-        )
+        along = f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too"
+        yield f"{along}; {command(file, 'repair', slopes='channel')} gives it to these"
 
 
 # --- the answer for a model and a runtime ---------------------------------------------------------

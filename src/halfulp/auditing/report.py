@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain
@@ -14,12 +14,12 @@ from typing import Any
 from halfulp.auditing.data import Limits, NetworkData, NodeData, Range
 from halfulp.auditing.findings import GRAVEST, WORDS, WORST, ModelReport, Summary, few
 from halfulp.auditing.target import Asked, Conversion, Statement, of_constant
-from halfulp.auditing.uses import Breach, Operand, Use, shown
+from halfulp.auditing.uses import Breach, Operand, Use
 from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
 from halfulp.pages import WIDTH as PAGE_WIDTH
-from halfulp.pages import Block, Bullets, Code, Page, Table, document, html
+from halfulp.pages import Block, Code, Page, Table, document, html
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
@@ -99,7 +99,7 @@ class AuditReport(Printed):
         return f"<AuditReport: {', '.join(self._counts())}>"
 
     def __str__(self) -> str:
-        return "\n".join(lines(self))
+        return text(self)
 
     def _counts(self) -> list[str]:
         nodes = sum(len(model.nodes) for model in self.models)
@@ -116,7 +116,6 @@ _REFUSED_SIGNS = {"json": None, "trtexec": ",'\"", "polygraphy": ""}
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
-    """Return the option of a tool that keeps nodes in float32."""
     if tool not in _REFUSED_SIGNS:
         raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _REFUSED_SIGNS)}")
     signs = _REFUSED_SIGNS[tool]
@@ -154,7 +153,7 @@ _MEMBERS: Mapping[type, str] = {
     Finding: "file node kind target clause text to_do grade",
     Limits: "overflow zero",
     ModelReport: "file format error runtimes=summaries nodes data unread norms",
-    NetworkData: "samples nodes=listed norms=others inputs",
+    NetworkData: "samples nodes norms=others inputs",
     NodeData: "node=label operator type exponent base result types=of_types lost absorbed region",
     Operand: "name type shape constant=text",
     Range: "elements nan infinite zeros least greatest",
@@ -178,40 +177,36 @@ def _plain(value: Any) -> Any:
         return list(map(_plain, value))
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON can't represent these as numbers
-    return value if isinstance(value, str | int | float | NoneType) else shown(value)
+    return value if isinstance(value, str | int | float | NoneType) else printable(str(value))
 
 
 # --- as text -------------------------------------------------------------------------------------
 
 
-def lines(report: AuditReport, *, width: int = WIDTH) -> Iterator[str]:
-    """Give the lines of a report."""
-    for start, text in _parts(report):
-        yield from _wrapped(text, start, width)
-
-
-def _parts(report: AuditReport) -> Iterator[Part]:
-    for model in report.models:
-        yield from _answers(model)
-    for model in (model for model in report.models if model.error is None):
-        yield from _nodes(model, with_right=len(report.models) == 1)
-        if remedies := _remedies(model):
-            yield "", ""
-            yield "Do this:", ""
-        for remedy, reasons in remedies.items():
-            yield "  ", remedy
-            yield from (("    ", reason) for reason in reasons)
-        yield from _notices(model)
+def text(report: AuditReport, width: int = WIDTH) -> str:
+    """Return a report in lines of a width."""
     with_nodes = [model for model in report.models if model.nodes]
-    if with_nodes:
-        yield "", ""
-        for name in (target.name for target in report.targets if target.measured is None):
-            yield "", f"{name}: not measured; its documents say which nodes it accepts"
+    sections: list[Iterable[Part]] = [chain.from_iterable(map(_answers, report.models))]
+    for model in (model for model in report.models if model.error is None):
+        sections += _nodes(model, with_right=len(report.models) == 1)
+        if remedies := _remedies(model):
+            steps = ((("  ", do), *(("    ", reason) for reason in why)) for do, why in remedies.items())
+            sections.append([("Do this:", ""), *chain.from_iterable(steps)])
+        sections.append(_notices(model))
+    unmeasured = [target.name for target in report.targets if target.measured is None] if with_nodes else []
+    end = [("", f"{name}: not measured; its documents say which nodes it accepts") for name in unmeasured]
     if not report.findings and len(with_nodes) == 1 and with_nodes[0].elsewhere:
         convert = command(with_nodes[0].file, "convert", **with_nodes[0].elsewhere)
-        yield "if another runtime refuses it, or differs: ", convert
+        end.append(("if another runtime refuses it, or differs: ", convert))
     models, nodes, findings = report._counts()
-    yield f"{models}, {len(with_nodes)} with Pow or PRelu; {nodes}, {findings}", ""
+    end.append((f"{models}, {len(with_nodes)} with Pow or PRelu; {nodes}, {findings}", ""))
+    return _joined(sections, width) + "\n" * (1 + bool(with_nodes)) + _joined([end], width)
+
+
+def _joined(sections: Iterable[Iterable[Part]], width: int) -> str:
+    """Return sections with an empty line between them."""
+    wrapped = ([line for part in section for line in _wrapped(*part, width)] for section in sections)
+    return "\n\n".join("\n".join(lines) for lines in wrapped if lines)
 
 
 def _answers(model: ModelReport) -> Iterator[Part]:
@@ -240,31 +235,28 @@ def _answers(model: ModelReport) -> Iterator[Part]:
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
-    """Return how many nodes leave float16 on the given data."""
-    seen = data.nodes.values()
     parts = []
     if nodes:
-        beyond = sum(node.overflows("float16") for node in seen)
+        beyond = sum(node.overflows("float16") for node in data.nodes)
         verb = "overflows" if beyond == 1 else "overflow"
-        parts.append(f"{count_of(len(seen), 'node')} looked at, {beyond} of them {verb} in float16")
+        parts.append(f"{count_of(len(data.nodes), 'node')} looked at, {beyond} of them {verb} in float16")
     if data.others or not nodes:
         others = count_of(len(data.others), "other node" if nodes else "node")
         parts.append(f"{others} {'leaves' if len(data.others) == 1 else 'leave'} float16")
     if data.inputs:
         parts.append(f"float16 does not hold numbers of the inputs: {few(map(printable, data.inputs))}")
-    if nodes > len(seen):
-        unseen = count_of(nodes - len(seen), "node")
-        parts.append(f"{unseen} not looked at: in functions, or in branches that the data do not reach")
+    if unseen := nodes - len(data.nodes):
+        why = "in functions, or in branches that the data do not reach"
+        parts.append(f"{count_of(unseen, 'node')} not looked at: {why}")
     return f"data ({count_of(data.samples, 'sample')}): {'; '.join(parts)}"
 
 
-def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
-    """Give the nodes with the gravest verdict and the findings; the nodes that are right last, if at all."""
-    if model.of_file:
-        yield "", ""
+def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Iterable[Part]]:
+    """Give sections with a verdict and the findings; that of the nodes that are right last, if at all."""
+    of_file = list[Part]()
     for finding in model.of_file:
-        yield f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)
-        yield "  ! ", finding.about
+        of_file += (f"{model.file}: {WORDS[finding.kind]}: ", str(finding.node)), ("  ! ", finding.about)
+    yield of_file
     groups: dict[Hashable, tuple[list[Finding], list[Use]]] = {}  # that differ in names and constants only
     for node, findings in zip(model.nodes, model.of_nodes, strict=True):
         if findings or with_right:
@@ -273,7 +265,7 @@ def _nodes(model: ModelReport, *, with_right: bool) -> Iterator[Part]:
             alike = node.is_prelu, texts or node.without_findings
             groups.setdefault(alike, ([*findings], []))[1].append(node)
     for group in sorted(groups.values(), key=lambda group: not group[0]):
-        yield from _group(model, *group)
+        yield _group(model, *group)
 
 
 def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Iterator[Part]:
@@ -282,10 +274,9 @@ def _group(model: ModelReport, findings: list[Finding], nodes: list[Use]) -> Ite
     kinds = [finding.kind for finding in findings]
     gravest = min(kinds, key=GRAVEST.index, default=node.without_findings)
     many = f"{len(nodes)} nodes: " * bool(others)
-    yield "", ""
     yield f"{model.file}: {WORDS[gravest]}: {many}", few(node.label for node in nodes)
     if node.inputs and not others:
-        attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+        attributes = [f"{name}={printable(str(value))}" for name, value in node.attributes.items()]
         operands = ", ".join([*map(str, node.inputs), *attributes])
         yield "  ", f"{node.operator} ({node.asked}): {operands} gives {node.output}"
     constants = few(dict.fromkeys(node.second.text or "" for node in nodes))
@@ -311,19 +302,16 @@ def _remedies(model: ModelReport) -> dict[str, list[str]]:
     return {action: list(filter(None, reasons)) for action, reasons in texts.items()}
 
 
-def _notices(model: ModelReport) -> Iterator[Part]:
-    """Give each remark once, with its nodes."""
+def _notices(model: ModelReport) -> list[Part]:
+    """Return each remark once, with its nodes."""
     labels: dict[str, list[str]] = {}
     for node in model.nodes:
         for notice in node.notices:
             labels.setdefault(notice, []).append(node.label)
-    if labels:
-        yield "", ""
-    for notice in labels:
-        yield f"{model.file}, {few(labels[notice])}: ", f"notice: {notice}"
+    return [(f"{model.file}, {few(labels[notice])}: ", f"notice: {notice}") for notice in labels]
 
 
-def _wrapped(text: str, start: str, width: int) -> list[str]:
+def _wrapped(start: str, text: str, width: int) -> list[str]:
     """Return a text in lines; the first has a start, the others are indented. A command is not wrapped."""
     if not text or text.startswith("halfulp "):
         return [start + text]
@@ -339,14 +327,13 @@ def _page(report: AuditReport) -> Page:
     nodes: dict[str, tuple[Block, ...]] = {}
     for model in (model for model in report.models if model.error is None):
         for remedy, reasons in _remedies(model).items():
-            remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * any(reasons)]
-        parts = chain(_nodes(model, with_right=len(report.models) == 1), _notices(model))
-        wrapped = chain.from_iterable(_wrapped(text, start, PAGE_WIDTH) for start, text in parts)
-        if text := "\n".join(wrapped).strip():
-            nodes[f"Nodes of {model.file}"] = (Code(text, ""),)
+            remedies += [Code(remedy, ""), *[reasons] * bool(reasons)]
+        sections = [*_nodes(model, with_right=len(report.models) == 1), _notices(model)]
+        if listed := _joined(sections, PAGE_WIDTH):
+            nodes[f"Nodes of {model.file}"] = (Code(listed, ""),)
     verdicts = Table(("model", "runtime", "verdict"), tuple(_verdicts(report)))
-    sections = {"Verdicts": (verdicts,), "Do this": tuple(remedies), **nodes}
-    filled = {heading: blocks for heading, blocks in sections.items() if blocks}
+    page = {"Verdicts": (verdicts,), "Do this": tuple(remedies), **nodes}
+    filled = {heading: blocks for heading, blocks in page.items() if blocks}
     return Page("halfulp audit", ", ".join(report._counts()), filled)
 
 

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from halfulp.conversion.editor import view_of
+from halfulp.conversion.editor import Editor
 from halfulp.conversion.spellings import is_never_negative
 from halfulp.conversion.walk import breaches as clauses_broken
 from halfulp.conversion.walk import fits_only_if
@@ -22,19 +22,10 @@ from halfulp.errors import ModelError, printable
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
 from halfulp.models.graph import Array, Graph, Node, Value, describe
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import (
-    attributes_of,
-    default_opset,
-    identity,
-    is_ours,
-    owners_of,
-    read_names,
-    subgraphs,
-)
 from halfulp.models.run.api import LAYERS
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
@@ -53,30 +44,19 @@ class Operand:
     type: str | None = None  # an element type's name; None where it is not known
     shape: Shape = None  # as graphs have it; None where not even the rank is known
     constant: Array | None = None  # the array that it always is, where the file holds it; not in a report
-    text: str | None = field(init=False, default=None)  # the values of that array as tables show them
 
-    def __post_init__(self) -> None:
-        if self.constant is None:
-            return
-        if self.values is None:
-            self.text = "?"
-            return
-        few = [*self.values[:4], *self.values[4:][-1:]]
-        texts = [number(self.constant.dtype.type(value)) for value in few]
-        some = f"{self.values.size} values from {texts[0]} to {texts[-1]}" if len(texts) > 4 else ""
-        self.text = some or ", ".join(texts) or "no values"
+    @cached_property
+    def text(self) -> str | None:
+        """The values of that array as tables show them."""
+        if self.constant is None or self.values is None:
+            return None if self.constant is None else "?"
+        few = [number(self.constant.dtype.type(value)) for value in (*self.values[:4], *self.values[4:][-1:])]
+        some = f"{self.values.size} values from {few[0]} to {few[-1]}" if len(few) > 4 else ""
+        return some or ", ".join(few) or "no values"
 
     def __str__(self) -> str:
         shown = describe(self.type, self.shape)
         return shown if self.text is None else f"{shown} = {self.text}"
-
-    @cached_property
-    def by_value(self) -> Hashable:
-        """A key that constants of equal types, shapes and values share. Each large constant has its own."""
-        array = self.constant
-        if array is None:
-            return None
-        return array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array)
 
     @cached_property
     def values(self) -> Array | None:
@@ -98,8 +78,7 @@ class Operand:
         if self.constant.dtype.kind not in "iu":
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.array(float(text)).astype(self.constant.dtype).astype(np.float64)
-        is_equal = np.any(self.values == value)
-        return bool(is_equal or (value != value and np.any(self.values != self.values)))
+        return bool(np.any(self.values == value) or (value != value and np.any(self.values != self.values)))
 
 
 def number(value: Any) -> str:
@@ -116,15 +95,18 @@ class Breach(NamedTuple):
 
 @dataclass(eq=False)
 class Use:
-    """One Pow or PRelu node, and the results for it; in a report without the network around it."""
+    """One Pow or PRelu node, and the results for it; in a report without the network around it.
+
+    Where a network runs on data, so that other nodes are looked at, it may be any node that makes floats.
+    """
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    asked: str  # the opset or feature level that puts it in force
+    asked: str  # the opset or feature level that puts it in force; empty for another node
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model
+    scope: Any = None  # in an ONNX model: the Scope of the graph or function around it; not in a report
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -132,39 +114,25 @@ class Use:
     is_base_positive: bool = False  # whether the base is never below 0, and never -0
     breaks: tuple[Breach, ...] = ()  # the clauses that it breaks
     targets: tuple[Any, ...] = ()  # the statement about it for each target
+    data: Any = None  # the effect of the inputs on it, if it ran
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
-    @property
-    def is_prelu(self) -> bool:
-        """Whether it is a PRelu, under any standard's name."""
-        return "relu" in self.operator.lower()
-
-    @property
-    def graph(self) -> Scope:
-        """In an ONNX model: the graph or function around it, and the values that it can read."""
-        assert self.scope is not None
-        return self.scope
-
-    @property
-    def where(self) -> str:
-        """How messages name the body or function around it; empty for the main graph."""
-        return self.scope.where if self.scope else ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its inputs and its output."""
-        return (*(operand.name for operand in self.inputs), self.output.name)
+    def __post_init__(self) -> None:
+        self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
+        self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
+        self.where = self.scope.where if self.scope else ""  # how messages name the graph around it
+        self.names = (*(operand.name for operand in self.inputs), self.output.name)
+        self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
+        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
+        self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
+        has_slope = self.is_prelu and len(self.inputs) == 2
+        self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
 
     @property
     def row(self) -> OpVersion:
         """The row of the version in force."""
         return find(self.operator)
-
-    @cached_property
-    def second(self) -> Operand:
-        """The exponent or slope."""
-        return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
     def exponents(self) -> float | None:
@@ -179,12 +147,6 @@ class Use:
         return None if constant is None or constant.size != 1 else self.exponents
 
     @property
-    def slope(self) -> tuple[Shape, Shape] | None:
-        """The shapes of X and of the slope of a PRelu that has both."""
-        has_both = self.is_prelu and len(self.inputs) == 2
-        return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
-
-    @property
     def is_folded(self) -> bool:
         """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
         return self.folded >= {operand.name for operand in self.inputs if operand.constant is None}
@@ -193,7 +155,7 @@ class Use:
     def is_ordinary(self) -> bool:
         """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
         x, y = self.inputs[0], self.second
-        if self.is_prelu or x.type not in FLOATS or x.values is None or y.values is None:
+        if not self.is_float_power or x.values is None or y.values is None:
             return False
         if x.values.size * y.values.size > _SMALL:
             return False
@@ -215,14 +177,9 @@ class Use:
 
     @property
     def constants(self) -> Hashable:
-        """The values of the constants; for a large constant, the array itself."""
-        return tuple([each.by_value for each in self.inputs])
-
-    @cached_property
-    def types(self) -> tuple[str, ...] | None:
-        """The inputs' types, where all are known."""
-        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
-        return types if len(types) == len(self.inputs) else None
+        """A key that nodes with equal constants share. A large constant is equal to itself alone."""
+        arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
+        return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
     @property
     def without_findings(self) -> str:
@@ -233,9 +190,8 @@ class Use:
     def let_go(self) -> None:
         """Drop the network around the node and the arrays of its constants, which a report does not need."""
         self.scope = None
-        for operand in (*self.inputs, self.output, self.second):
-            operand.constant = None
-            vars(operand).pop("values", None)
+        for operand in (*self.inputs, self.output):
+            vars(operand).update(text=operand.text, constant=None, values=None)
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
@@ -249,28 +205,25 @@ def breaches(use: Use) -> tuple[Breach, ...]:
 
 def open_slope(use: Use) -> str | None:
     """Return the condition on an unknown shape under which a slope fits; None without a condition."""
-    return None if use.slope is None else fits_only_if(use.row, *use.slope)
-
-
-def shown(value: Any) -> str:
-    """Return an attribute's value in one line."""
-    return printable(str(value))
+    return fits_only_if(use.row, *use.shapes) if use.shapes else None
 
 
 # --- of a model in ONNX ------------------------------------------------------------------------------
 
 
-def of_onnx(model: Onnx) -> list[Use]:
+def of_onnx(model: Onnx) -> tuple[Use, ...]:
     """Return the Pow and PRelu nodes of an ONNX model, in the file's order, those of functions last.
 
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu may break
     clauses, and operators may be unknown. Everything else must be valid, or else the front end's error is raised.
     """
     error = model.fault_of_ours
-    *functions, main = owners_of(model.proto)
-    has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    *functions, main = walk.owners_of(model.proto)
+    has_opset = (
+        walk.default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    )
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
-    uses = list(chain.from_iterable(_within(model, top, ()) for top in tops))
+    uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
     if isinstance(error, ModelError) and not any(map(breaches, uses)):
         raise error
@@ -280,12 +233,10 @@ def of_onnx(model: Onnx) -> list[Use]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    inside = subgraphs if scope.has_bodies else lambda _: ()
-    steps = (
-        (chain(node.input, *(read_names(body) for _, body in inside(node))), node.output) for node in nodes
-    )
+    inside = walk.subgraphs if scope.has_bodies else lambda _: ()
+    steps = ((chain(n.input, *(walk.read_names(body) for _, body in inside(n))), n.output) for n in nodes)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
-    owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
+    owner, functions = scope.owner, {walk.identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
     placed = _placing(scope, folded, ends)
 
@@ -299,16 +250,16 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     for index, node in enumerate(nodes):
         for inner in model.within(scope, index, node) if node.attribute else ():
             yield from _within(model, inner, folded)
-        if is_ours(node) and identity(node) not in functions:
+        if walk.is_ours(node) and walk.identity(node) not in functions:
             *inputs, output = map(operand, (*node.input, node.output[0] if node.output else ""))
             operator = in_force("onnx", node.op_type, scope.opset).id
-            name, facts = label(node, index, scope.where), (attributes_of(node), scope, index)
+            name, facts = label(node, index, scope.where), (walk.attributes_of(node), scope, index)
             yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
 
 
 def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
     """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
-    view, mistaken = view_of(scope), defaultdict[str, dict[str, str]](dict)
+    view, mistaken = Editor(scope), defaultdict[str, dict[str, str]](dict)
     for power, runtime, reason in fused(scope):
         if reason:
             mistaken[power.output[0]][runtime] = reason
@@ -343,7 +294,7 @@ def _folded(
 # --- OpenVINO's IR -------------------------------------------------------------------------------
 
 
-def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, ...]]:
+def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple[str, ...]]:
     """Return the Power and PReLU layers of an IR file; a body's follow those of the graph around it.
 
     The second result has the layers that halfulp has put in the place of others, which an audit does not look into.
@@ -357,7 +308,7 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
         folded = _folded(steps, graph.constants.__contains__)
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
-        placed = _placing(_in_onnx(graph, makers, where, file), folded, ends)
+        placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
@@ -370,16 +321,16 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[list[Use], tuple[str, 
                 uses.append(placed(use))
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
-    return uses, tuple(replaced)
+    return tuple(uses), tuple(replaced)
 
 
 _AS_ONNX = {"Power": "Pow", "Multiply": "Mul", "Subtract": "Sub"}
 _AS_ONNX |= {"Divide": "Div", "Maximum": "Max", "ReLU": "Relu"}
 
 
-def _in_onnx(graph: Graph, makers: dict[str, Node], where: str, file: str) -> Scope:
+def _in_onnx(graph: Graph, makers: dict[str, Node], where: str) -> Scope:
     """Return an IR's graph with the names that ONNX has for its layers, and its types and small constants."""
-    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(file, None), "", where), []
+    scope, nodes = Scope(onnx.GraphProto(), {**graph.declared}, TensorReader(), "", where), []
     for node in graph.nodes:
         kind = _AS_ONNX.get(node.type, node.type)
         nodes.append(onnx.helper.make_node(kind, node.inputs, node.outputs))

@@ -14,6 +14,7 @@ import typer
 from typer import Argument, Option
 
 from halfulp.cli import shared
+from halfulp.cli.shared import OUTPUT, FailOn, File, Force, Html, Inputs, Json, Names, Place, output_option
 from halfulp.errors import HalfulpError, command, count_of, in_shell, printable
 from halfulp.installed import has_module
 from halfulp.measured import GRADES
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 _WIDEST = 110  # longer lines are harder to read
 _MOST_ROWS = 60
 _NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's range
-_MEASURE = partial(Option, rich_help_panel="Measurement")
+_RUNTIMES, _DATA, _CHANGES, _VERIFICATION, _ENGINE, _MEASUREMENT = (
+    partial(Option, rich_help_panel=panel)
+    for panel in ("Runtimes", "Data", "Changes", "Verification", "Engine", "Measurement")
+)
 _In = Annotated[Path, Argument(metavar="IN", help="An ONNX file.")]
 
 
@@ -42,40 +46,35 @@ def audit(
     model: Annotated[
         Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file, or a folder of them.")
     ],
-    place: shared.Place = None,
+    place: Place = None,
     targets: Annotated[
-        shared.Names,
-        Option(
+        Names,
+        _RUNTIMES(
             "--target",
             "-t",
-            rich_help_panel="Runtimes",
             metavar="NAME[==VERSION]|FILE.json",
             help="A runtime that will run the model, such as onnxruntime or openvino, or a document of halfulp check"
-            " --json about one; repeat for more."
-            " By default all installed runtimes that load the file.",
+            " --json about one; repeat for more. By default all installed runtimes that load the file.",
         ),
     ] = None,
-    inputs: shared.Inputs = None,
+    inputs: Inputs = None,
     *,
     samples: Annotated[
-        int,
-        Option(
-            rich_help_panel="Data", metavar="N", min=0, help="Make up N sets of inputs if there is no data."
-        ),
+        int, _DATA(metavar="N", min=0, help="Make up N sets of inputs if there is no data.")
     ] = 0,
     blocklist: Annotated[
         str | None,
-        shared.OUTPUT(
+        OUTPUT(
             metavar="TOOL",
             help="Instead of the report, print the nodes that overflow in float16, in the syntax in which TOOL keeps"
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
-    output: Annotated[shared.File, shared.output_option("Write the report, too.", "FILE.html|.json")] = None,
-    html: shared.Html = None,
-    json: shared.Json = None,
-    force: shared.Force = False,
-    fail_on: shared.FailOn = "support",
+    output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
+    html: Html = None,
+    json: Json = None,
+    force: Force = False,
+    fail_on: FailOn = "support",
 ) -> None:
     """Find Pow and PRelu nodes that a runtime rejects or computes wrongly, or that overflow float16, and print the fix.
 
@@ -84,11 +83,11 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
     from halfulp.auditing.api import audit as audit_model
-    from halfulp.auditing.report import WIDTH, lines
+    from halfulp.auditing.report import WIDTH, text
 
     html, json = shared.placed(place, output, html=html, json=json)
-    read = [model, *shared.files_of(inputs), *map(Path, targets or [])]
-    shared.check_writable(json, html, read=read, force=force)
+    read = [model, *map(Path, targets or [])]
+    shared.check_writable(json, html, read=read, inputs=inputs, force=force)
     if blocklist is not None and not (inputs or samples):
         way_out = f"halfulp audit {in_shell(model)} --samples 3 --blocklist {in_shell(blocklist)}"
         expected = f"--input NAME=FILE, or made-up data: {way_out}"
@@ -102,19 +101,17 @@ def audit(
         message = "sizes of dims are for inputs that are made up"
         raise HalfulpError(message, expected="--samples N", got=", ".join(dims))
     arrays = shared.samples(shared.declared_inputs(model), files) if files else None
-    with shared.working() as progress:
-        report = audit_model(
-            model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=progress
-        )
+    with shared.working() as tell:
+        report = audit_model(model, targets or None, samples=samples, inputs=arrays, dims=dims, progress=tell)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
     if html is not None:
         shared.write_text(html, report.html())
     shared.write_json(json, report.json)
-    console = shared.people(json, html)
+    console = shared.console(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    shared.say(console, *lines(report, width=width))
+    shared.say(console, text(report, width))
     grave = {None, *GRADES[GRADES.index(fail_on) :]}
     if any(finding.grade in grave for finding in report.findings):
         raise typer.Exit(1)
@@ -126,13 +123,13 @@ def audit(
 @takes(ConvertOptions, Option)
 def convert(
     model: _In,
-    place: shared.Place = None,
+    place: Place = None,
     *,
-    inputs: shared.Inputs = None,
+    inputs: Inputs = None,
     output: Annotated[
-        shared.File, shared.output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
+        File, output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
     ] = None,
-    force: shared.Force = False,
+    force: Force = False,
     **options: Unpack[ConvertOptions],
 ) -> None:
     """Convert a model, and list the change to each node.
@@ -147,7 +144,7 @@ def convert(
     (output,) = shared.placed(place, output)
     if output is None:
         raise HalfulpError(f"{model}: no output is named", expected="-o FILE, or a second file")
-    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(binary=output, read=[model], inputs=inputs, force=force)
     arrays, dims = shared.to_verify(model, inputs, verify=options["verify"])
     with shared.working() as progress:
         conversion = convert_model(model, output, dims=dims, inputs=arrays, progress=progress, **options)
@@ -161,11 +158,10 @@ def convert(
 
 def repair(
     model: _In,
-    place: shared.Place = None,
+    place: Place = None,
     slopes: Annotated[
-        shared.Names,
-        Option(
-            rich_help_panel="Changes",
+        Names,
+        _CHANGES(
             metavar="[NODE=]DIM",
             help="The dim of X that a slope goes along where that is open: channel, last or a number;"
             " repeat for single nodes.",
@@ -173,18 +169,15 @@ def repair(
     ] = None,
     verify: Annotated[
         bool,
-        Option(
+        _VERIFICATION(
             "--verify",
-            rich_help_panel="Verification",
             help="Run the repaired model, and the broken one in OpenVINO if that is installed and takes it.",
         ),
     ] = False,
-    inputs: shared.Inputs = None,
-    output: Annotated[
-        shared.File, shared.output_option("Where to write. Without it the repairs are only shown.")
-    ] = None,
-    json: shared.Json = None,
-    force: shared.Force = False,
+    inputs: Inputs = None,
+    output: Annotated[File, output_option("Where to write. Without it the repairs are only shown.")] = None,
+    json: Json = None,
+    force: Force = False,
 ) -> None:
     """Fix invalid Pow and PRelu nodes, and list each fix.
 
@@ -196,8 +189,7 @@ def repair(
     from halfulp.conversion.repair import repair as repair_model
 
     (output,) = shared.placed(place, output)
-    shared.check_writable(output, binary=True)
-    shared.check_writable(output, json, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(json, binary=output, read=[model], inputs=inputs, force=force)
     arrays, dims = shared.to_verify(model, inputs, verify=verify)
     choices = _slopes(slopes or [])
     with shared.working() as progress:
@@ -205,7 +197,7 @@ def repair(
             model, output, slopes=choices, verify=verify, dims=dims, inputs=arrays, progress=progress
         )
     shared.write_json(json, lambda: _repair_document(model, output, repaired))
-    shared.say(shared.people(json), *_repair_lines(model, output, repaired, slopes or []))
+    shared.say(shared.console(json), *_repair_lines(model, output, repaired, slopes or []))
     if not repaired.valid or (repaired.verification is not None and not repaired.verification.same):
         raise typer.Exit(1)
 
@@ -261,21 +253,20 @@ def _repair_document(model: Path, output: Path | None, repair: Repair) -> dict[s
 
 def run(
     model: Annotated[Path, Argument(metavar="MODEL", help="An ONNX or OpenVINO (.xml) file.")],
-    place: shared.Place = None,
-    inputs: shared.Inputs = None,
+    place: Place = None,
+    inputs: Inputs = None,
     output: Annotated[
-        shared.File,
-        shared.output_option(
+        File,
+        output_option(
             "Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
             "OUT.npz",
         ),
     ] = None,
-    force: shared.Force = False,
+    force: Force = False,
     engine: Annotated[
         Literal["auto", "onnxruntime", "halfulp"],
-        Option(
-            rich_help_panel="Engine",
+        _ENGINE(
             help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
             " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it.",
         ),
@@ -290,7 +281,7 @@ def run(
     from halfulp.running import evaluate, opened
 
     (output,) = shared.placed(place, output)
-    shared.check_writable(output, binary=True, read=[model, *shared.files_of(inputs)], force=force)
+    shared.check_writable(binary=output, read=[model], inputs=inputs, force=force)
     if output is not None and output.suffix != ".npz":
         raise HalfulpError(f"{output}: outputs are written as arrays of NumPy", expected="a name in .npz")
     loaded = opened(model, engine)
@@ -356,8 +347,7 @@ def _engines(report: RunReport) -> str:
     own = engines.count("halfulp")
     rest = len(engines) - own
     runtimes = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
-    others = [runtimes[engine] for engine in engines if engine in runtimes]
-    other = (others or ["the onnx package's reference evaluator"])[0]
+    other = next(filter(None, map(runtimes.get, engines)), "the onnx package's reference evaluator")
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
     operators = listed(sorted({row.operator for row in report.nodes if row.engine != "halfulp"}))
     return f"{text}; {other} the other {rest}: {operators}" if rest else text
@@ -393,7 +383,7 @@ def _range(value: Any) -> tuple[str, ...]:
 
 def bench(
     model: Annotated[
-        shared.File,
+        File,
         Argument(
             metavar="[MODEL]",
             help="A network, an ONNX file: measured in ONNX Runtime, with its own Pow and PRelu and with halfulp's."
@@ -402,25 +392,23 @@ def bench(
     ] = None,
     threads: Annotated[
         int | None,
-        _MEASURE(
+        _MEASUREMENT(
             min=1, max=256, metavar="N", help="For every library; all that this process may use if not given."
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        _MEASURE(
+        _MEASUREMENT(
             min=0,
             max=600,
             metavar="S",
             help="How long to measure each row, or a network in all, beside preparing it.",
         ),
     ] = None,
-    inputs: shared.Inputs = None,
-    output: Annotated[
-        shared.File, shared.output_option("Write the measurements of a network.", "FILE.json")
-    ] = None,
-    json: shared.Json = None,
-    force: shared.Force = False,
+    inputs: Inputs = None,
+    output: Annotated[File, output_option("Write the measurements of a network.", "FILE.json")] = None,
+    json: Json = None,
+    force: Force = False,
 ) -> None:
     """Measure a network in ONNX Runtime with and without halfulp; without a model, halfulp beside NumPy and torch.
 
@@ -436,7 +424,7 @@ def bench(
     if model is None:
         _bench_arrays(threads, 0.5 if seconds is None else seconds)
     else:
-        shared.check_writable(json, read=[model, *shared.files_of(inputs)], force=force)
+        shared.check_writable(json, read=[model], inputs=inputs, force=force)
         _bench_network(model, threads, 5.0 if seconds is None else seconds, inputs, json)
 
 
@@ -467,9 +455,7 @@ def _bench_table(headers: list[str], rows: list[list[str]]) -> None:
     shared.print_rows(shared.console(), headers, cells, ())
 
 
-def _bench_network(
-    path: Path, threads: int, seconds: float, inputs: shared.Names, output: Path | None
-) -> None:
+def _bench_network(path: Path, threads: int, seconds: float, inputs: Names, output: Path | None) -> None:
     from halfulp.benchmark import comparison as measuring
     from halfulp.conversion.verify import runs
     from halfulp.models.run.inputs import fit
@@ -485,7 +471,7 @@ def _bench_network(
         nodes = len(measuring.nodes_of(model))
         if not nodes:
             raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
-        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)
+        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)[0]
         values = shared.fed(model, files) if fitted is None else fitted.inputs(model)
         row = measuring.compare(model, values, threads, seconds, progress)
     document = {"model": str(path), "threads": threads, "runtimes": [measuring.document(row)]}

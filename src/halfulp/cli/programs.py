@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.shared import OUTPUT, File, console, output_option, placed, print_rows, working
+from halfulp.cli.shared import OUTPUT, File, Names, console, output_option, placed, print_rows, working
 from halfulp.doors import COUNT, DIGESTS, DOORS, measure
 from halfulp.errors import HalfulpError, did_you_mean, in_shell, named
 from halfulp.installed import get_libm
@@ -26,7 +26,7 @@ _TIMES = [f"ns, {dtype}" for dtype in DIGESTS]
 
 def exec(
     command: Annotated[
-        list[str] | None, Argument(metavar="PROGRAM [ARGUMENTS]...", help="The program and its arguments.")
+        Names, Argument(metavar="PROGRAM [ARGUMENTS]...", help="The program and its arguments.")
     ] = None,
     paths: Annotated[bool, Option("--paths", help="Print the library that is preloaded, and end.")] = False,
 ) -> None:
@@ -53,9 +53,7 @@ def exec(
 
 
 def doors(
-    names: Annotated[
-        list[str] | None, Argument(metavar="[DOOR]...", help="Names of doors; all if not given.")
-    ] = None,
+    names: Annotated[Names, Argument(metavar="[DOOR]...", help="Names of doors; all if not given.")] = None,
     count: Annotated[int, Option(min=1, max=10**7, help="The number of powers of each type.")] = COUNT,
 ) -> None:
     """Compute a million fixed powers by every way into halfulp, and print a digest of their bits for each.

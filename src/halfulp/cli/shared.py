@@ -96,11 +96,6 @@ def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
     return files, sizes
 
 
-def files_of(inputs: Names) -> list[Path]:
-    """Return the files that the values of ``--input`` name."""
-    return [Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0]]
-
-
 def fed(model: Model, arguments: list[str]) -> dict[str, Array]:
     """Return the arrays that ``--input`` names, by input, and warn of those that were rounded."""
     from halfulp.models.run.inputs import needed
@@ -241,12 +236,16 @@ def is_stdout(path: Path | None) -> bool:
 
 
 def check_writable(
-    *paths: Path | None, binary: bool = False, read: Iterable[Path | None] = (), force: bool = False
+    *texts: File, binary: File = None, read: Iterable[File] = (), inputs: Names = None, force: bool = False
 ) -> None:
-    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read."""
+    """Refuse outputs that cannot be written, before long work, and without ``force`` those over files that are read.
+
+    Of ``inputs``, the values of ``--input``, some name such files. Only texts can be written to standard output.
+    """
     seen = set[Path]()
-    sources = [] if force else [source for source in filter(None, read) if source.exists()]
-    for path in filter(None, paths):
+    named = (Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0])
+    sources = [] if force else [*filter(None, read), *named]
+    for path in filter(None, (binary, *texts)):
         real = Path(os.path.realpath(path))  # Path.resolve() fails on links that lead to each other
         key = path if is_stdout(path) else real
         if key in seen:
@@ -254,7 +253,7 @@ def check_writable(
         seen.add(key)
         if not is_stdout(path):
             _check_file(path, real, sources)
-        elif binary:
+        elif path is binary:
             raise HalfulpError(f"{path}: only text is written to standard output; name a file")
 
 
@@ -265,7 +264,7 @@ def _check_file(path: Path, real: Path, sources: Sequence[Path]) -> None:
         raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
     if not os.access(real.parent, os.W_OK):
         raise HalfulpError(f"{path}: can't be written: Permission denied")
-    if path.exists() and any(source.samefile(path) for source in sources):
+    if path.exists() and any(source.exists() and source.samefile(path) for source in sources):
         raise HalfulpError(f"{path}: is an input, which would be replaced; name another file, or add --force")
 
 
@@ -285,20 +284,15 @@ def write_json(path: Path | None, document: Callable[[], object]) -> None:
         write_text(path, json.dumps(document(), indent=1) + "\n")
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console for tables. In a file or a pipe it is wide, so that no cell is cut."""
-    plain = _Console(stderr=stderr)
-    return plain if plain.is_terminal else _Console(stderr=stderr, width=_PIPED_WIDTH)
+def console(*written: Path | None, stderr: bool = False) -> Console:
+    """Return a console for tables: standard error, if an output uses standard output. In a pipe it is wide."""
+    plain = _Console(stderr=stderr or any(map(is_stdout, written)))
+    return plain if plain.is_terminal else _Console(stderr=plain.stderr, width=_PIPED_WIDTH)  # no cell is cut
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # handled with all other errors, instead of exiting with status 1
-
-
-def people(*written: Path | None) -> Console:
-    """Return the console for tables. If an output uses standard output, the console is standard error."""
-    return console(stderr=any(map(is_stdout, written)))
 
 
 def say(to: Console, *lines: str) -> None:

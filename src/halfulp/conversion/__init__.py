@@ -17,8 +17,8 @@ from halfulp.conversion.opset import expand_operators, opset_of, to_opset
 from halfulp.conversion.passes import Pass, check_result, lower, run_passes, save_onnx
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.targets import TARGET
-from halfulp.conversion.verify import Feed, Verification, compare, has_ours, verified
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.verify import Feed, Verification, compare, verified
+from halfulp.conversion.walk import Walk, check_clauses, drop_unreached
 from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
@@ -220,5 +220,5 @@ def _read(source: Source) -> tuple[Onnx, Walk, list[Change]]:
     lines: list[str] = []
     before = onnx_front_end.parse(source, report=lines.append).check()
     changes = [Change(before.file, line) for line in lines]
-    walk = Walk(before.copy(), check=has_ours(before))
-    return before, walk, changes + walk.told()
+    walk = Walk(before.copy())
+    return before, walk, changes + drop_unreached(walk) + check_clauses(walk)

@@ -5,11 +5,11 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,7 +22,6 @@ from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.onnx.walk import plain_domain, read_names, readers_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
-from halfulp.specs import OpVersion
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.types import FLOATS, TYPES, Dim
 
@@ -57,30 +56,26 @@ class Change:
 
 
 class NoExactForm(UnsupportedError):
-    """A node can't be written in another version or format with the same results; ``why`` is the reason."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(f"no exact form: {why}")
+    """A node can't be written in another version or format with the same results; the message is the reason."""
 
 
 class Editor:
     """Collects the new nodes of one graph or function, and the changes.
 
     New values are added to ``scope``, whose functions ``value``, ``tensor`` and ``array`` it has; new names to
-    ``names()``, those of the model. New nodes are of version ``opset``.
+    ``names()``, those of the model. New nodes are of version ``opset``. Without ``names`` an editor is a view, which
+    has the nodes of the graph already and answers for their values.
     """
 
-    def __init__(self, scope: Scope, names: Callable[[], set[str]] = set) -> None:
+    def __init__(self, scope: Scope, names: Callable[[], set[str]] | None = None) -> None:
         self.scope, self.owner, self.opset = scope, scope.owner, scope.opset
         self.value, self.tensor, self.array = scope.value, scope.tensor, scope.array
-        self.nodes: list[NodeProto] = []
-        self.changes: list[Change] = []
-        self._names = names
+        self.nodes: list[NodeProto] = [] if names else [*scope.owner.node]
+        self.changes = list[Change]()
+        self._names = names or set
         self._makers: dict[str, NodeProto] = {}
-        self._scalars: dict[str, Array | None] = {}
         self._indexed = 0  # how many nodes are already in the table of makers
-        self.dropped: set[int] = set()  # the ids of nodes that were collected before and are left out
+        self.dropped = set[int]()  # the ids of nodes that were collected before and are left out
         self.start(NodeProto(), "")
 
     def start(self, node: NodeProto, label: str) -> None:
@@ -105,14 +100,6 @@ class Editor:
         self._indexed = len(self.nodes)
         return self._makers.get(name)
 
-    def number(self, name: str) -> Array | None:
-        """Return a constant of one element, None for any other value."""
-        if name not in self._scalars:
-            shape = self.value(name).shape  # of a large weight, the data need not be read
-            array = self.array(name) if shape is None or set(shape) <= {1} else None
-            self._scalars[name] = array if array is not None and array.size == 1 else None
-        return self._scalars[name]
-
     def note(
         self, what: str, differs: str | None = None, *, is_notice: bool = False, ulps: float | None = None
     ) -> None:
@@ -127,25 +114,10 @@ class Editor:
         if node is not self._replaced:
             self.scope.add_node(node)
 
-    def add(
-        self,
-        op_type: str,
-        inputs: Sequence[str],
-        result: Value | None = None,
-        *,
-        output: str | None = None,
-        like: NodeProto | None = None,
-        **attributes: Any,
-    ) -> str:
-        """Add a node and return its output, which gets a new name if ``output`` is None.
-
-        ``result`` has the output's type and shape. The node takes on the name, doc string and metadata of ``like``.
-        """
-        name = output or self.new_name(op_type.lower(), result)
-        node = onnx.helper.make_node(op_type, list(inputs), [name], **attributes)
-        if like is not None:
-            inherit(node, like)
-        self.keep(node)
+    def add(self, op_type: str, inputs: Sequence[str], result: Value, **attributes: Any) -> str:
+        """Add a node and return its output, which gets a new name if the result has none."""
+        name = result.name or self.new_name(op_type.lower(), result)
+        self.keep(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
         return name
 
     def new_name(self, suffix: str, like: Value | None = None) -> str:
@@ -184,17 +156,17 @@ class Editor:
 
     # --- plumbing, in the form that the opset has --------------------------------------------------
 
-    def cast(self, name: str, to: str, *, output: str | None = None) -> str:
+    def cast(self, name: str, to: str, *, output: str = "") -> str:
         """Return a value cast to an element type."""
         target: Any = TensorProto.DataType.Name(enum_of(to)) if self.opset < 6 else enum_of(to)
-        return self.add("Cast", [name], replace(self.value(name), type=to), output=output, to=target)
+        return self.add("Cast", [name], Value(output, to, self.value(name).shape), to=target)
 
     def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
-        output = node.output[0]
-        result = node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
+        output, wide = node.output[0], Value("", made, self.value(node.output[0]).shape)
+        result = node.output[0] = self.new_name("wide", wide)
         self.keep(node)
-        self.cast(self.add("Round", [result], self.value(result)) if rounds else result, back, output=output)
+        self.cast(self.add("Round", [result], wide) if rounds else result, back, output=output)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
@@ -202,35 +174,26 @@ class Editor:
         wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
         return self.reshape(name, wanted, axes) if axes else name
 
-    def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
+    def squeeze(self, name: str, axes: Sequence[int], *, output: str = "") -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
         kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
-        return self.reshape(name, kept, axes, output) if axes or output else name
+        return self.reshape(name, kept, axes, output) if axes else name
 
-    def reshape(
-        self, name: str, shape: Sequence[Dim], axes: Sequence[int] | None = None, output: str | None = None
-    ) -> str:
+    def reshape(self, name: str, shape: Sequence[Dim], axes: Sequence[int] = (), output: str = "") -> str:
         """Return a value in another shape, where its axes change only those; a constant is stored so instead."""
-        if output is None and (tensor := self.tensor(name)) is not None:
+        if not output and (tensor := self.tensor(name)) is not None:
             held = deepcopy(tensor)
             held.dims[:] = shape
             return self.constant(held, "reshaped")
         value = self.value(name)
         op_type, said, since, numbers = "Reshape", "shape", 5, shape
-        if axes is not None:
+        if axes:
             op_type = "Unsqueeze" if len(shape) > len(value.shape or ()) else "Squeeze"
             said, since, numbers = "axes", 13, axes
         is_input = self.opset >= since
         inputs = [name, self.constant(np.array(numbers, np.int64), said)] if is_input else [name]
         attributes: dict[str, Any] = {} if is_input else {said: list(numbers)}
-        return self.add(op_type, inputs, Value("", value.type, tuple(shape)), output=output, **attributes)
-
-
-def view_of(scope: Scope) -> Editor:
-    """Return an editor that has the nodes of a graph already, and answers for their values."""
-    view = Editor(scope)
-    view.nodes += scope.owner.node
-    return view
+        return self.add(op_type, inputs, Value(output, value.type, tuple(shape)), **attributes)
 
 
 def inherit(node: NodeProto, from_: NodeProto) -> None:
@@ -301,11 +264,12 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     lead = len(x_dims) - len(y.shape)
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
-    for a, b in filter(_is_open, dims):
-        raise NoExactForm(
-            "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
-            f" {a or '?'} and {b or '?'}"
-        )
+    for a, b in dims:
+        if 1 not in (a, b) and (a is None or a != b) and {type(a), type(b)} != {int}:
+            raise NoExactForm(
+                "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
+                f" {a or '?'} and {b or '?'}"
+            )
     for axis, (a, b) in enumerate(dims):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
@@ -319,12 +283,6 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     return x_name, y_name, {} if is_whole else {"axis": start, "broadcast": 1}
 
 
-def _is_open(dims: tuple[Dim, Dim]) -> bool:
-    """Tell whether two dims may be equal, or one of them 1, or neither."""
-    a, b = dims
-    return 1 not in dims and (a != b or a is None) and not (isinstance(a, int) and isinstance(b, int))
-
-
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
     """Return a value repeated along a dim that is 1."""
     shape, array = edit.shape_of(name, ""), edit.array(name)
@@ -335,7 +293,7 @@ def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")
-    result = replace(edit.value(name), shape=(*shape[:axis], times, *shape[axis + 1 :]))
+    result = Value("", edit.value(name).type, (*shape[:axis], times, *shape[axis + 1 :]))
     return edit.add("Concat", [name] * times, result, axis=axis)
 
 
@@ -369,32 +327,6 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if same.all() else None
-
-
-class Terms(NamedTuple):
-    """The types in which a version or a target takes a Pow or PRelu.
-
-    Attributes:
-        bases: those of X.
-        others: those of the second operand; empty where it has X's type.
-    """
-
-    bases: Collection[str]
-    others: Collection[str] = ()
-
-    @classmethod
-    def of(cls, row: OpVersion) -> Self:
-        """Return the terms of a version."""
-        first, second = (port.type for port in row.inputs)
-        return cls(row.type_variables[first], () if first == second else row.type_variables[second])
-
-    def beside(self, x: str) -> Collection[str]:
-        """Return the types of a second operand beside an X of some type."""
-        return self.others or (x,)
-
-    def takes(self, x: str, y: str) -> bool:
-        """Tell whether operands of two types are taken together."""
-        return x in self.bases and y in self.beside(x)
 
 
 def settle(

@@ -5,23 +5,14 @@ choices. A rule that could change a value says so in its line.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import Any
 
 import onnx
 from onnx import GraphProto, NodeProto
 
-from halfulp.conversion.editor import (
-    Editor,
-    NoExactForm,
-    Terms,
-    exactly_as,
-    from_legacy,
-    holds,
-    settle,
-    to_legacy,
-)
+from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_legacy, holds, settle, to_legacy
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
@@ -34,42 +25,34 @@ from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
+Asked = str | int | None
 
 _MOST_DIMS = 64
 
 
 class Mender:
-    """Mends the nodes of a model.
-
-    Args:
-        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; or these by the names of nodes, or as
-            messages name them.
-        may_raise: whether a node may need a newer opset than the model's.
-
-    Attributes:
-        slopes, of_node: the choice for all nodes, and those for single ones.
-        opset: the newest opset that a node needs.
-        per_channel: the ranks of X at the nodes whose slopes have no meaning but one for each channel.
-        doubtful: the nodes that are valid and may be meant otherwise, with the reason.
-        found: the names of ``of_node`` that the model has.
-    """
+    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes."""
 
     def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
         self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
-        self.slopes = None if isinstance(slopes, Mapping) else slopes
+        self.slopes = None if isinstance(slopes, Mapping) else slopes  # for all other nodes
         for where in (*self.of_node.values(), "last" if self.slopes is None else self.slopes):
             if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
                 expected = "channel, last or an integer"
                 raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-        self.opset, self._may_raise = 0, may_raise
-        self.per_channel, self.found = set[int](), set[str]()
-        self.doubtful: dict[str, str] = {}
+        self._may_raise = may_raise  # whether a node may need a newer opset than the model's
+        self.opset = 0  # the newest that a node needs
+        self.per_channel = set[int]()  # the ranks of X where slopes can only be meant for each channel
+        self.doubtful = dict[str, str]()  # why nodes that are valid may be meant otherwise
+        self.found = set[str]()  # the names of of_node that the model has
         # The reshaped slopes by graph, name and shape: nodes that share a slope share its new shape.
         self._reshaped: dict[tuple[Editor, str, Dims], str] = {}
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
         """Add a node, mended if it breaks a clause; raise NoExactForm if it can have several meanings, or none."""
-        self.found |= self.of_node.keys() & {*_names(node, edit)}
+        names = node.name, edit.label, edit.label.partition(" (")[0]  # as a user may write it
+        asked = [self.of_node[name] for name in names if name in self.of_node]
+        self.found |= self.of_node.keys() & {*names}
         row, back = in_force("onnx", node.op_type, edit.opset), None
         broken = breach(node, edit.scope, row)
         whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
@@ -80,8 +63,11 @@ class Mender:
             if row.broadcasting.name == "legacy axis":
                 _legacy_broadcast(new, row, edit)
         if node.op_type == "PRelu" and whole:
-            given = next((a.i for a in node.attribute if a.name == "axis"), None)
-            if (axis := self._axis(new, row, given, edit)) is not None:
+            rank = len(edit.value(node.input[0]).shape or ())
+            asked += [] if self.slopes is None else [self.slopes]
+            # No version has an axis.
+            asked += [a.i for a in node.attribute if a.name == "axis" and -rank <= a.i < rank]
+            if (axis := self._axis(new, row, next(iter(asked), None), edit)) is not None:
                 self._place(new, row, axis, edit)
         if (still := breach(new, edit.scope, row)) is not None:
             raise NoExactForm(still.line)
@@ -92,31 +78,31 @@ class Mender:
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
         """Cast the operands to types that a version takes together; return it, and the type of X if X is cast, too."""
         x, y = map(edit.type_of, node.input)
-        terms = Terms.of(row)
-        one_type = not terms.others
+        bases, others = _allowed(row)
+        one_type = not others
         if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
             y = x if one_type else "int32"
             noun = "exponent" if node.op_type == "Pow" else "slope"
             edit.note(f"the {noun} is cast from bool to {y}, exactly")
             node.input[1] = edit.cast(node.input[1], y)
-        if terms.takes(x, y):
+        if x in bases and y in (wanted := others or (x,)):
             return row, None
         if {x, y} - TYPES.keys():
             raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
-        wanted = terms.beside(x)
         is_constant = edit.array(node.input[1]) is not None
-        base = edit.array(node.input[0]) if one_type and y in terms.bases and not is_constant else None
+        base = edit.array(node.input[0]) if one_type and y in bases and not is_constant else None
         held = None if base is None else exactly_as(base, y)
         if held is not None and edit.value(node.output[0]).type in (None, x, y):
             edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
             node.input[0] = edit.constant(held, "base")
             return row, None
-        if x in terms.bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
+        if x in bases and (one_type or is_constant) and settle(node, wanted, edit, x=x):
             return row, None
         if (newer := self._newer(node, x, y, edit)) is not None:
             return newer, None
-        if x not in terms.bases:
-            return row, _widen(node, terms, x, y, edit)
+        if x not in bases:
+            _widen(node, row, x, y, edit)
+            return row, x
         if one_type and x not in FLOATS and y in FLOATS:
             said = f"the slope is one of {y}, and {x}, the type of X and of the result, does not hold it"
             raise NoExactForm(f"{said}; a Cast of X to {y} before the node gives a result in {y}")
@@ -126,8 +112,8 @@ class Mender:
     def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
         """Return the oldest newer version that takes these types, and note that the model needs its opset."""
         for opset in range(edit.opset + 1, NEWEST + 1) if self._may_raise else ():
-            row = in_force("onnx", node.op_type, opset)
-            if Terms.of(row).takes(x, y):
+            bases, others = _allowed(row := in_force("onnx", node.op_type, opset))
+            if x in bases and y in (others or (x,)):
                 types = x if x == y else f"{x} with {y}"
                 first = f"the first in which {node.op_type} takes {types}"
                 why = "its exponent is an input with a default; " * edit.scope.is_default(node.input[1])
@@ -135,15 +121,10 @@ class Mender:
                 return row
         return None
 
-    def _axis(self, node: NodeProto, row: OpVersion, given: int | None, edit: Editor) -> int | None:
-        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
-
-        ``given`` is the attribute axis, which no version has. A valid slope that may be meant otherwise is noted.
-        """
+    def _axis(self, node: NodeProto, row: OpVersion, asked: Asked, edit: Editor) -> int | None:
+        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has."""
         x, slope = map(edit.value, node.input)
-        size, name, rank = _size(slope), node.name or edit.label, len(x.shape or ())
-        asked = next((self.of_node[key] for key in _names(node, edit) if key in self.of_node), self.slopes)
-        asked = given if asked is None and given in range(-rank, rank) else asked
+        size, name = _size(slope), node.name or edit.label
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
             return -1 if size == 1 else _dim_of_slope(x, slope, asked, name)
         if row.broadcasting.name != "unidirectional" or size is None or size == 1:
@@ -155,9 +136,7 @@ class Mender:
             return None
         return axis
 
-    def _other_axis(
-        self, dims: Shape, size: int, now: int, asked: str | int | None, name: str
-    ) -> int | str | None:
+    def _other_axis(self, dims: Shape, size: int, now: int, asked: Asked, name: str) -> int | str | None:
         """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
         if dims is None:
             if isinstance(asked, int) and asked < 0:
@@ -252,9 +231,15 @@ def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         node.attribute.remove(attribute)
 
 
-def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
-    """Cast X to a type that the version takes; return the type that the result is cast back to."""
-    bases, others = terms
+def _allowed(row: OpVersion) -> tuple[Collection[str], Collection[str]]:
+    """Return the types that a version takes for X, and for the second operand; none where that has X's type."""
+    first, second = (port.type for port in row.inputs)
+    return row.type_variables[first], () if first == second else row.type_variables[second]
+
+
+def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> None:
+    """Cast X to a type that the version takes, and the second operand if that is necessary, too."""
+    bases, others = _allowed(row)
     differs = None
     wraps = [kind for kind in bases if kind not in FLOATS and holds(kind, x)]
     if wraps and y not in FLOATS:
@@ -271,10 +256,9 @@ def _widen(node: NodeProto, terms: Terms, x: str, y: str, edit: Editor) -> str:
     if y not in (others := others or (wide,)) or (y == x and holds(wide, y)):
         kind = next((kind for kind in (wide, *others) if holds(kind, y)), next(iter(others)))
         node.input[1] = edit.cast(node.input[1], kind)
-    return x
 
 
-def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
+def _dim_of_slope(x: Value, slope: Value, asked: Asked, name: str) -> int:
     """Return the dim of X, counted from the last one, that a slope lies along if its own shape does not fit."""
     size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
     if size is None:
@@ -341,11 +325,6 @@ def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
         edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
     del node.attribute[:]
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
-
-
-def _names(node: NodeProto, edit: Editor) -> tuple[str, str, str]:
-    """Return a node's name, and how messages name it, with its operator and without."""
-    return node.name, edit.label, edit.label.partition(" (")[0]
 
 
 def _text(shape: Shape) -> str:

@@ -73,7 +73,7 @@ def run_passes(walk: Walk, *passes: tuple[Pass, Any], may_leave: bool = False) -
         least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
         if walk.sweep():
             least = max(least, OLDEST_IR_OF_DEFAULTS)
-        changes += [*walk.told(), *_raise(walk, least)]
+        changes += [*walk.changes, *_raise(walk, least)]
     return changes
 
 

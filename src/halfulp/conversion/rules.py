@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,10 +32,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, to_legacy, view_of
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.editor import Editor, inherit, to_legacy
+from halfulp.conversion.walk import Rewrite, Walk
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.infer import Scope
+from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import plain_domain
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import NUMPY, Mismatch
@@ -54,44 +54,32 @@ _MIRRORED |= {greater: less for less, greater in _MIRRORED.items()}
 
 
 def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
-    """Read a term. A name among ``parts`` stands for the term there."""
-    return cast(Term, _Parts(parts).visit(ast.parse(text, mode="eval").body))
+    """Read a term. A name among ``parts`` stands for the term there, which is read once: norms have parts of parts."""
+
+    class Plain(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.AST:
+            return read(parts[name.id]) if name.id in parts else name
+
+        def visit_UnaryOp(self, negative: ast.UnaryOp) -> ast.AST:
+            return ast.Constant(ast.literal_eval(negative))
+
+    @cache
+    def read(text: str) -> Term:
+        return cast(Term, Plain().visit(ast.parse(text, mode="eval").body))
+
+    return read(text)
 
 
-class _Parts(ast.NodeTransformer):
-    """Puts the terms in the place of their names. Each is read once: norms have parts of parts."""
-
-    def __init__(self, parts: Mapping[str, str]) -> None:
-        self._parts = parts
-        self._read = cache(lambda name: self.visit(ast.parse(parts[name], mode="eval").body))
-
-    def visit_Name(self, name: ast.Name) -> ast.AST:
-        """Return the term of a name among the parts, and any other name."""
-        return self._read(name.id) if name.id in self._parts else name
-
-
-def number_of(term: Term) -> float | None:
-    """Return the number that a term is, else None."""
-    match term:
-        case ast.Constant(value=int() | float() as number):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return None
-
-
-def roots(term: Term) -> Iterator[str]:
-    """Yield the operators of the nodes that can make a term's value."""
+def roots(term: Term) -> set[str]:
+    """Return the operators of the nodes that can make a term's value."""
     match term:
         case ast.Call(func=ast.Name(id=op_type)):
-            yield op_type
-            if op_type in _MIRRORED:
-                yield _MIRRORED[op_type]
+            return {op_type, _MIRRORED.get(op_type, op_type)}
         case ast.BinOp(left=left, right=right):
-            yield from roots(left)
-            yield from roots(right)
+            return roots(left) | roots(right)
         case ast.NamedExpr(value=inner):
-            yield from roots(inner)
+            return roots(inner)
+    return set()
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -120,7 +108,7 @@ def matches(
                 bound = {**bound, NODES: (*bound.get(NODES, ()), maker)}
                 for order in _orders(op_type, operands, maker):
                     yield from _matched(order, maker, view, bound)
-        case _ if (number := number_of(term)) is not None and _is(view.number(name), number):
+        case ast.Constant(value=int() | float() as number) if _is(name, number, view):
             yield bound
 
 
@@ -144,19 +132,19 @@ def _matched(operands: list[Term], node: NodeProto, view: Editor, bound: Bound) 
     for place, (term, name) in enumerate(zip(operands, node.input, strict=False)):
         # A number has to leave the shape of those beside it.
         of_others = max([0, *ranks[:place], *ranks[place + 1 :]])
-        if isinstance(term, ast.Constant | ast.UnaryOp) and ranks[place] > of_others:
+        if isinstance(term, ast.Constant) and ranks[place] > of_others:
             return []
         bounds = chain.from_iterable(map(partial(matches, term, name, view), bounds))
     return bounds
 
 
-def _is(array: Array | None, number: float) -> bool:
-    """Tell whether the element of a constant is a number as its type rounds it."""
-    if array is None:
-        return False
+def _is(name: str, number: float, view: Editor) -> bool:
+    """Tell whether a value is a constant of one element, a number as its type rounds it."""
+    found = scalar(name, view.scope)
+    if found is None or "int" in (kind := str(view.value(name).type)):
+        return found == number
     with np.errstate(all="ignore"):
-        held = number if array.dtype.kind in "iu" else np.array(number).astype(array.dtype)
-    return bool(array.reshape(()) == held)
+        return found == float(np.array(number).astype(dtype_named(kind)))
 
 
 # --- building -------------------------------------------------------------------------------------
@@ -187,17 +175,17 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
             elif isinstance(each, ast.Name):
                 made = edit.constant(value, each.id)
             else:
-                made = edit.constant(np.array(number_of(each)).astype(dtype_named(beside)), "constant")
+                made = edit.constant(np.array(value.value).astype(dtype_named(beside)), "constant")
             names[id(value)] = made
         return names[id(value)]
 
     def added(call: ast.Call, old: NodeProto | None = None) -> str:
         assert isinstance(call.func, ast.Name)
         op_type, operands = call.func.id, call.args
-        values = [name_of(each) for each in operands if number_of(each) is None]
+        values = [name_of(each) for each in operands if not isinstance(each, ast.Constant)]
         beside = next(filter(None, (edit.value(name).type for name in values)), kind)
         inputs = [name_of(each, beside) for each in operands]
-        output = None if old is None else old.output[0]
+        output = "" if old is None else old.output[0]
         attributes: dict[str, Any] = {}
         for keyword in call.keywords:
             assert isinstance(keyword.value, ast.Name)
@@ -212,24 +200,27 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
             *inputs, given = to_legacy(first, second, edit)
-        return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
+        made = edit.add(op_type, inputs, Value(output, *_type_and_shape(op_type, inputs, edit)), **given)
+        if old is not None:
+            inherit(edit.nodes[-1], old)
+        return made
 
     while isinstance(term, ast.Name):
         term = bound[term.id]
     added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
 
 
-def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
-    """Return the type and shape of a new node's output, None where they are not those of its operands."""
+def _type_and_shape(op_type: str, inputs: Sequence[str], edit: Editor) -> tuple[str | None, Shape]:
+    """Return the type and shape of a new node's output, as far as they are those of its operands."""
     if op_type not in _ELEMENTWISE:
-        return None
+        return None, None
     operands = [edit.value(name) for name in inputs]
     shape = operands[0].shape
     for operand in operands[1:] if edit.opset >= _OLDEST_NUMPY else ():
         with suppress(Mismatch):
             shape = NUMPY.infer(shape, operand.shape, {})
     kind = next((operand.type for operand in operands if operand.type is not None), None)
-    return Value("", "bool" if op_type in _MIRRORED else kind, shape)
+    return "bool" if op_type in _MIRRORED else kind, shape
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -252,9 +243,6 @@ class Match:
     def __getitem__(self, name: str) -> str:
         return str(self.bound[name])
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.bound
-
     @property
     def nodes(self) -> tuple[NodeProto, ...]:
         """The nodes of the form, the last one first."""
@@ -274,23 +262,18 @@ class Match:
         bound = self.bound[name]
         return bound if isinstance(bound, np.ndarray) else self.view.array(bound)
 
-    def value(self, name: str) -> Value:
-        """Return the type and shape of a value, or of an array that a check has added."""
-        bound = self.bound[name]
-        if isinstance(bound, np.ndarray):
-            return Value(name, type_name(bound.dtype), bound.shape)
-        return self.view.value(bound)
-
     def type(self, name: str) -> str:
         """Return the element type of a value, empty if it is not known."""
-        return self.value(name).type or ""
+        bound = self.bound[name]
+        return type_name(bound.dtype) if isinstance(bound, np.ndarray) else self.view.value(bound).type or ""
 
     def shape(self, name: str) -> Shape:
         """Return the shape of a value."""
-        return self.value(name).shape
+        bound = self.bound[name]
+        return bound.shape if isinstance(bound, np.ndarray) else self.view.value(bound).shape
 
 
-Answer = Mapping[str, Any] | bool | None
+Answer = dict[str, Any] | bool
 Check = Callable[[Match], Answer]
 """Returns whether a rule applies, or what the replacement needs by name: arrays, attributes, terms."""
 
@@ -332,13 +315,14 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            if self.becomes and not _is_closed(match):
-                continue
+            nodes = match.nodes if self.becomes else ()
+            read = Counter(name for node in nodes for name in node.input)
+            if any(view.reads[node.output[0]] != read[node.output[0]] for node in nodes[1:]):
+                continue  # other nodes read values within the form
             for check in self.checks:
-                answer = check(match)
-                if answer is None or answer is False:
+                if not (answer := check(match)):
                     break
-                match = match if answer is True else Match(self, view, {**match.bound, **answer})
+                match = Match(self, view, {**match.bound, **answer}) if isinstance(answer, dict) else match
             else:
                 return match
         return None
@@ -375,15 +359,13 @@ def apply_first(rules: Iterable[Rule], node: NodeProto, edit: Editor, why: str =
     return False
 
 
-def rewrite(
-    walk: Walk, rules: Sequence[Rule], stays: Callable[[NodeProto, Editor], None] | None = None
-) -> int:
+def rewrite(walk: Walk, rules: Sequence[Rule], stays: Rewrite | None = None) -> int:
     """Apply rules to each graph of a model; return how many places were rewritten.
 
     Nodes are visited from the last to the first, so that a form is found before the smaller ones within it. The first
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
-    ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
+    ends = set().union(*(roots(rule.pattern) for rule in rules))
     places = {id(match.root): match for match in found(walk.scopes(), rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
@@ -394,7 +376,7 @@ def rewrite(
             stays(node, edit)
         return edit.keep(node)
 
-    walk.rewrite_all(lambda node: node.op_type in ends, replace)
+    walk.rewrite(lambda node: node.op_type in ends, replace)
     return len(places)
 
 
@@ -402,23 +384,16 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
     """Yield the places in graphs to which a rule applies, the last one first. No node is in two of them."""
     by_root = defaultdict[str, list[Rule]](list)
     for rule in rules:
-        for op_type in dict.fromkeys(roots(rule.pattern)):
+        for op_type in roots(rule.pattern):
             by_root[op_type].append(rule)
     for scope in scopes:
-        view, taken = view_of(scope), set[int]()
+        view, taken = Editor(scope), set[int]()
         for node in reversed(view.nodes):
             if id(node) not in taken:
                 matched = (rule.match(node, view) for rule in by_root[node.op_type])
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
                     yield match
-
-
-def _is_closed(match: Match) -> bool:
-    """Tell whether only the nodes of a form read the values within it."""
-    own = [name for node in match.nodes for name in node.input]
-    inner = (node.output[0] for node in match.nodes[1:])
-    return all(match.view.reads[name] == own.count(name) for name in inner)
 
 
 def written(match: Match) -> str:
@@ -429,9 +404,6 @@ def written(match: Match) -> str:
     def term_of(name: str) -> str:
         if name in makers:
             return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
-        if name in names:
-            return names[name]
-        number = match.view.number(name)
-        return f"{0 if number is None else number.item():g}"
+        return names.get(name) or f"{scalar(name, match.view.scope) or 0:g}"
 
     return term_of(match.root.output[0])

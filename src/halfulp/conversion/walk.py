@@ -10,21 +10,8 @@ from onnx import GraphProto, NodeProto
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
-from halfulp.models.onnx import Onnx
-from halfulp.models.onnx.infer import FunctionTypes, Scope, Types, infer_types
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    every_node,
-    graphs,
-    identity,
-    is_ours,
-    owners_of,
-    plain_domain,
-    reached,
-    read_names,
-    value_names,
-)
+from halfulp.models.onnx import Onnx, walk
+from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
 from halfulp.specs import OpVersion, in_force
 from halfulp.types import Shape, TensorType
 
@@ -38,61 +25,50 @@ class Walk(Onnx):
     """A model that is rewritten in place; several walks may follow each other.
 
     Args:
-        model: one that the front end accepts. Functions that nothing calls are left out.
-        check: whether to check the clauses of its Pow and PRelu nodes.
+        model: one that the front end accepts.
         types: those that were inferred of an equal model, by graph.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
-        changes: those that :meth:`told` has not returned yet.
+        changes: the changes so far.
         made: the outputs of nodes that were added.
     """
 
-    def __init__(self, model: Onnx, *, check: bool = False, types: Mapping[str, Types] | None = None) -> None:
+    def __init__(self, model: Onnx, *, types: Mapping[str, Types] | None = None) -> None:
         super().__init__(model.proto, model.file, model.folder)
         if types is not None:
             self.types = {path: {**values} for path, values in types.items()}
         self.refused: dict[str, tuple[str, str, str]] = {}
-        self.changes = drop_unreached(self) + (check_clauses(self) if check else [])
-        self._names = cache(lambda: value_names(self.proto.graph, *self.proto.functions))
-        self._read: set[str] | None = None  # the names that were read before anything was changed
+        self.changes: list[Change] = []
         self.made: set[str] = set()
+        self._names = cache(lambda: walk.value_names(self.proto.graph, *self.proto.functions))
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
+        self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def told(self) -> list[Change]:
-        """Return the changes since the last call."""
-        changes, self.changes = self.changes, []
-        return changes
-
-    def rewrite_all(self, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite nodes of the functions and of the graph, each in its opset, as :meth:`rewrite` does it."""
-        for owner, opset in owners_of(self.proto):
-            self.rewrite(owner, opset, wanted, rewrite, where)
-
-    def rewrite(self, owner: Owner, opset: int, wanted: Wanted, rewrite: Rewrite, where: str = "") -> None:
-        """Rewrite the nodes of ONNX's own domain that are wanted, in a function or the graph, and its subgraphs.
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[walk.Owner, int]) -> None:
+        """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
-        no form for it. Such a node is noted in :attr:`refused` and left alone from then on.
+        no form for it. Such a node is noted in :attr:`refused` and left alone from then on. ``of`` are functions and
+        the graph, each with its opset; by default all.
 
         Raises:
             ModelError: of any other HalfulpError, naming file and node.
         """
-        before = set() if isinstance(owner, GraphProto) else set(read_names(owner))
-        self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
-        if before:
-            _drop(owner.node, before - set(read_names(owner)))
+        for owner, opset in of or walk.owners_of(self.proto):
+            self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
 
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
-        if self._read is None:  # nothing was changed
-            return False
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
-        useless = (self._read | made) - set(read_names(self.proto.graph))
-        for _, each in graphs(self.proto.graph) if useless else ():
-            _drop(each.node, useless)
-            _drop(each.initializer, useless - {info.name for info in each.input})
-        return not made <= useless
+        owners = self.proto.graph, *self.proto.functions
+        for owner, before in zip(owners, self._read, strict=False):
+            useless = (before | made) - set(walk.read_names(owner))
+            for _, each in walk.graphs(owner) if useless else ():
+                _drop(each.node, useless)
+                if isinstance(each, GraphProto):
+                    _drop(each.initializer, useless - {info.name for info in each.input})
+        return any(tensor.name in made for tensor in self.proto.graph.initializer)
 
     def _walk(self, scope: Scope, wanted: Wanted, rewrite: Rewrite, where: str) -> None:
         owner, edit = scope.owner, Editor(scope, self._names)
@@ -100,7 +76,7 @@ class Walk(Onnx):
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():
                 self._walk(inner, wanted, rewrite, where)
-            if not wanted(node) or plain_domain(node.domain) or self.refused.keys() & {*node.output}:
+            if not wanted(node) or walk.plain_domain(node.domain) or self.refused.keys() & {*node.output}:
                 continue
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
@@ -109,7 +85,7 @@ class Walk(Onnx):
                 rewrite(node, edit)
             except NoExactForm as error:
                 edit.nodes[made:], edit.changes[noted:] = [node], []
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
             except (HalfulpError, MemoryError):
                 with within(self.file, name):
                     raise
@@ -121,8 +97,10 @@ class Walk(Onnx):
                 self.made.update(output for output in each.output if output not in scope.labels)
                 scope.labels.update(dict.fromkeys(each.output, name))
         if changed:
-            if self._read is None:
-                self._read = set(read_names(self.proto.graph))
+            if not self._read:
+                self._read = [
+                    set(walk.read_names(each)) for each in (self.proto.graph, *self.proto.functions)
+                ]
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
             edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
@@ -133,8 +111,8 @@ class Walk(Onnx):
 def drop_unreached(model: Onnx) -> list[Change]:
     """Remove the functions that a model's graph does not reach; return the changes."""
     functions = model.proto.functions
-    kept = {identity(function) for function in reached(model.proto)}
-    useless = [index for index, function in enumerate(functions) if identity(function) not in kept]
+    kept = {walk.identity(function) for function in walk.reached(model.proto)}
+    useless = [index for index, function in enumerate(functions) if walk.identity(function) not in kept]
     names = [functions[index].name for index in useless]
     for index in reversed(useless):
         del functions[index]
@@ -151,12 +129,12 @@ def separate(model: Onnx) -> list[Change]:
     proto, before = model.proto, -1
     while before < len(changes):  # the calls within a copied function may differ now
         before = len(changes)
-        types = FunctionTypes(proto, infer_types(proto, model.file), model.file)
+        _, kinds = infer_functions(proto, infer_types(proto, model.file), model.file)
         names = {function.name for function in proto.functions}
         for function in [*proto.functions]:
-            if not any(map(is_ours, every_node(function, *reached(proto, function)))):
+            if not any(map(walk.is_ours, walk.every_node(function, *walk.reached(proto, function)))):
                 continue
-            for _, calls in types.kinds(function)[1:]:
+            for _, calls in kinds.get(walk.identity(function), [])[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
                 names.add(name := unused(function.name, names))
@@ -190,8 +168,9 @@ def check_clauses(model: Onnx) -> list[Change]:
         ModelError: a Pow or PRelu breaks a clause of its version, by the types and shapes that are known.
     """
     doubts: list[Change] = []
-    for scope in model.scopes():
-        for node in filter(is_ours, scope.owner.node):
+    has_ours = any(map(walk.is_ours, walk.every_node(model.proto.graph, *walk.reached(model.proto))))
+    for scope in model.scopes() if has_ours else ():  # whose types are slow to infer
+        for node in filter(walk.is_ours, scope.owner.node):
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
                     raise SpecError(error.clause, error.message, **error.shown, run=REPAIR)
@@ -216,7 +195,7 @@ def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecE
     types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
     if not node.attribute and _breaks_none(row, types):
         return None
-    return next(breaches(row, operands, result, attributes_of(node)), None)
+    return next(breaches(row, operands, result, walk.attributes_of(node)), None)
 
 
 @lru_cache(maxsize=4096)

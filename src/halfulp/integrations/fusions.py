@@ -12,6 +12,7 @@ from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import attributes_of, plain_domain, readers_of
 from halfulp.types import Shape
 
+Nodes = list[NodeProto]
 _SQUARES = "ONNX Runtime makes it part of a LayerNormalization, whose power is x^2"
 _OTHER = "it becomes part of a norm, which is (x - mean) / root or x / root, of the shape of x"
 _DIMS = "it becomes part of a norm whose means keep their dims"
@@ -37,9 +38,11 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
         kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
-            reasons = _reasons(path, *_centred(path, makers), scope)
-            for power in (node for node in path[:4] if node.op_type == "Pow"):
-                yield from ((power, *reason) for reason in reasons.items())
+            powers, reasons = (
+                [node for node in path[:4] if node.op_type == "Pow"],
+                _reasons(path, makers, scope),
+            )
+            yield from ((power, *reason) for power in powers for reason in reasons.items())
 
 
 def _exponent(node: NodeProto, known: Scope) -> float | None:
@@ -49,7 +52,7 @@ def _exponent(node: NodeProto, known: Scope) -> float | None:
     return {"Mul": 2.0, "Sqrt": 0.5}.get(node.op_type)
 
 
-def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[NodeProto, list[NodeProto]]:
+def _centred(path: Nodes, makers: Mapping[str, NodeProto]) -> tuple[NodeProto, Nodes]:
     """Return the node that a norm squares, and its means: that of squares, and the one that is subtracted, if any."""
     square = path[0]
     made = (makers[name] for name in square.input if name in makers)
@@ -61,10 +64,9 @@ def _centred(path: list[NodeProto], makers: Mapping[str, NodeProto]) -> tuple[No
     return centred, path[1:2] + [mean for mean in means if mean.input[0] in sides]
 
 
-def _reasons(
-    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
-) -> dict[str, str]:
+def _reasons(path: Nodes, makers: Mapping[str, NodeProto], known: Scope) -> dict[str, str]:
     """Return, by runtime, why the norm that it sees in these nodes is another function; empty if it is that norm."""
+    centred, means = _centred(path, makers)
     is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
     if not all(is_last):
         return {}
@@ -86,9 +88,7 @@ def _reasons(
     return reasons
 
 
-def _in_onnxruntime(
-    path: list[NodeProto], centred: NodeProto, means: list[NodeProto], known: Scope
-) -> bool | None:
+def _in_onnxruntime(path: Nodes, centred: NodeProto, means: Nodes, known: Scope) -> bool | None:
     """Whether ONNX Runtime's LayerNorm takes these nodes, and no RMSNorm; None if neither does."""
     kinds, base = [node.op_type for node in path], path[0].input[0]
     is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
@@ -106,21 +106,17 @@ def _has_new_dims(square: NodeProto, known: Scope) -> bool:
     return base is not None and result is not None and len(base) < len(result)
 
 
-def _enlarging(path: list[NodeProto], known: Scope) -> Shape:
+def _enlarging(path: Nodes, known: Scope) -> Shape:
     """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):
-        scale, result = (known.value(name).shape for name in (_other(node, before), [*node.output, ""][0]))
+        result = known.value([*node.output, ""][0]).shape
         if node.op_type != "Mul" or not base or not result:
             continue
         if len(result) > len(base) or base[-1] == 1 != result[-1]:
-            return scale
+            other = next((name for name in node.input if name not in before.output), "")
+            return known.value(other).shape
     return None
-
-
-def _other(node: NodeProto, before: NodeProto) -> str:
-    """Return the input of a node that another node does not make."""
-    return next((name for name in node.input if name not in before.output), "")
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from itertools import starmap
 from pathlib import Path
@@ -159,8 +160,7 @@ def graph_of(network: Any, where: str = "") -> Graph:
     names = {place_of(end): name for name, end in ends.items()}
     shapes = {name: dims(end.get_partial_shape()) for name, end in ends.items()}
     declared = {name: Value(name, _TYPES.get(type_of(end)), shapes[name]) for name, end in ends.items()}
-    constants: dict[str, Array] = {}
-    nodes: list[Node] = []
+    constants, nodes = dict[str, Array](), list[Node]()
     for layer in layers:
         outputs = tuple(names[place_of(end)] for end in layer.outputs())
         if layer.get_type_name() == "Constant" and (array := _array(layer)) is not None:
@@ -170,64 +170,46 @@ def graph_of(network: Any, where: str = "") -> Graph:
             nodes.append(_node(layer, operands, outputs, where))
 
     def value(layer: Any, end: Any) -> Value:
-        name = names[place_of(end)]
-        aliases = (
-            *sorted(filter(None, end.get_names())),
-            layer.get_friendly_name(),
-            end.get_node().get_friendly_name(),
-        )
-        others = tuple(dict.fromkeys(alias for alias in aliases if alias != name))
-        return Value(name, declared[name].type, declared[name].shape, aliases=others)
+        own = declared[names[place_of(end)]]
+        aliases = dict.fromkeys((*_names(layer, end), end.get_node().get_friendly_name()))
+        return replace(own, aliases=tuple(alias for alias in aliases if alias != own.name))
 
-    return Graph(
-        tuple(starmap(value, inputs)),
-        tuple(starmap(value, results)),
-        constants,
-        tuple(nodes),
-        declared,
-        source=Origin(network, ends),
-    )
+    face = tuple(starmap(value, inputs)), tuple(starmap(value, results))
+    return Graph(*face, constants, tuple(nodes), declared, source=Origin(network, ends))
+
+
+def _names(layer: Any, end: Any) -> tuple[str, ...]:
+    """Return the names of an input or output of the model: the tensor's, and then that of its Parameter or Result."""
+    return (*sorted(filter(None, end.get_names())), layer.get_friendly_name())
 
 
 def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Return the outputs of all layers by name: the tensor's name at an input or output of the model."""
     from halfulp.integrations.openvino import place_of
 
-    wished = [
-        (end, (*sorted(filter(None, end.get_names())), layer.get_friendly_name())) for layer, end in faces
-    ]
+    wished = [(end, _names(layer, end)) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
         numbered = ((end, end.get_index()) for end in layer.outputs())
         wished += [(end, (f"{name}.{number}" if number else name,)) for end, number in numbered]
-    ends: dict[str, Any] = {}
-    named_places: set[tuple[str, int]] = set()
+    ends, places = dict[str, Any](), dict[tuple[str, int], tuple[Any, tuple[str, ...]]]()
     for end, names in wished:
-        if place_of(end) not in named_places:
-            named_places.add(place_of(end))
-            ends[next((name for name in names if name not in ends), unused(names[0], ends))] = end
+        places.setdefault(place_of(end), (end, names))
+    for end, names in places.values():
+        ends[next((name for name in names if name not in ends), unused(names[0], ends))] = end
     return ends
 
 
 def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where: str) -> Node:
     kind, version = layer.get_type_name().replace("PRelu", "PReLU"), layer.get_type_info().version_id
     opset = re.fullmatch(r"opset(\d+)", version)
+    number = opset[1] if opset else "0"
     given = layer.get_attributes() if kind in LAYERS else {}
     attributes = {name: given[name] for name in _ATTRIBUTES if name in given}
     if "destination_type" in attributes:
         attributes["destination_type"] = _TYPES.get(attributes["destination_type"])
-    return Node(
-        label=where + _label(layer),
-        standard="openvino",
-        domain="" if opset else version,
-        type=kind,
-        version=opset[1] if opset else "0",
-        opset=int(opset[1]) if opset else 0,
-        inputs=operands,
-        outputs=outputs,
-        attributes=attributes,
-        source=layer,
-    )
+    operator = "openvino", "" if opset else version, kind, number, int(number)
+    return Node(where + _label(layer), *operator, operands, outputs, attributes, source=layer)
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:
@@ -241,11 +223,8 @@ def _check_sizes(network: Any, file: str, where: str) -> None:
                 _check_regions(layer)
             if layer.get_type_name() != "Constant":
                 continue
-            shape, kind, held = (
-                tuple(layer.get_output_shape(0)),
-                layer.get_element_type(),
-                layer.get_byte_size(),
-            )
+            shape, kind = tuple(layer.get_output_shape(0)), layer.get_element_type()
+            held = layer.get_byte_size()
             if not is_countable(shape) or -(-math.prod(shape) * kind.get_bitwidth() // 8) > held:
                 got = f"{held} bytes for {describe(kind.get_type_name(), shape)}"
                 raise HalfulpError("its shape contradicts its size", got=got)

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,7 +189,7 @@ def guard_memory(shape: tuple[int, ...], itemsize: int, what: str) -> None:
 
 def available_memory(root: Path = Path("/")) -> int:
     """Return the number of bytes that this process may still take."""
-    return max(min(_of_the_machine(root), *_of_the_groups(root)), 0)
+    return max(min([_of_the_machine(root), *_of_the_groups(root)]), 0)
 
 
 def _of_the_machine(root: Path) -> int:
@@ -206,37 +207,30 @@ def _of_the_machine(root: Path) -> int:
         return sys.maxsize
 
 
-# The files of a control group with its limit and its use, and the word for cached files in its statistics.
-_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-_V2 = "memory.max", "memory.current", "inactive_file"
+# The tree of control groups, the files of one with its limit and its use, and its statistics' word for cached files.
+_V1 = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+_V2 = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
 
 
 def _of_the_groups(root: Path) -> Iterator[int]:
     """Yield the limits of this process's control groups and their parents."""
-    yield sys.maxsize
-    try:
+    lines = list[str]()
+    with suppress(OSError):
         lines = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return
     for line in lines:
         # number:controllers:path. Version 2 has no controllers there; version 1 has a tree for each of them.
         _, controllers, path, *_ = (*line.split(":", 2), "", "")
         if controllers and "memory" not in controllers.split(","):
             continue
-        tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        names = _V1 if controllers else _V2
-        place = tree / path.lstrip("/")
+        tree, most, used, cache = _V1 if controllers else _V2
+        group = root / tree / path.lstrip("/")
         # In a container the path may be the host's. A folder that does not exist sets no limit.
-        folders = (folder for folder in (place, *place.parents) if folder.is_relative_to(tree))
-        yield from (_left_in(folder, *names) for folder in folders)
-
-
-def _left_in(group: Path, most: str, used: str, cache: str) -> int:
-    limit, taken = _number(group / most), _number(group / used)
-    if limit is None or taken is None:
-        return sys.maxsize
-    # Cached files are dropped as soon as memory is needed.
-    return limit - taken + (_number(group / "memory.stat", cache) or 0)
+        while group.is_relative_to(root / tree):
+            limit, taken = _number(group / most), _number(group / used)
+            if limit is not None and taken is not None:
+                # Cached files are dropped as soon as memory is needed.
+                yield limit - taken + (_number(group / "memory.stat", cache) or 0)
+            group = group.parent
 
 
 def _number(file: Path, word: str | None = None) -> int | None:

@@ -3,12 +3,12 @@
 They share no code and no algorithm with the compiled core, so that tests can hold one against the other.
 Needs gmpy2; `import halfulp` alone does not load this package. docs/numerics.md has the clauses N1 to N9.
 
-An operation works in three steps: decode the operands to `mpfr` (always exact), compute the real
-result truncated toward zero to `WORKING_PRECISION` bits together with the fact whether anything was
-cut off (its ternary value `rc` is not 0), round that once to the target. Truncation plus that fact
-loses nothing a rounding could need, so the target gets the exact value rounded once.
+An operation decodes the operands to `mpfr`, always exactly, and MPFR computes the real result, rounded once: to the
+digits and the least exponent of a floating type, or toward zero for an integer type. The conversion to the type is
+then exact, except for numbers that the type lacks.
 """
 
+from functools import cache
 from typing import Any
 
 import gmpy2  # type: ignore[import-untyped]
@@ -16,90 +16,46 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-import halfulp.types as types
-from halfulp.types import TYPES, ElementType, FloatType, element_type, float_type, integer_range
+from halfulp.types import TYPES, ElementType, codes, element_type, float_type, from_integers, integer_range
 
 __all__ = ["pow", "prelu"]
 
 Array = NDArray[Any]
-ScaleBias = tuple[float, float]
 
-# float64 needs its 53 bits and two more below them to tell apart: exact, below half, half, above
-# half. An int64 or uint64 result needs 64 bits before the point. 80 covers both.
-WORKING_PRECISION = 80
-
+# For an integer type. Every int64 and uint64 has fewer digits, and a larger number saturates.
 TOWARD_ZERO = gmpy2.context(
-    precision=WORKING_PRECISION, round=gmpy2.RoundToZero, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max()
+    precision=80, round=gmpy2.RoundToZero, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max()
 )
 
 
-def encode(value: mpfr, inexact: bool, name: str) -> int:
-    """Round a truncated result to nearest, ties to even, once; return the code in a floating type.
+@cache
+def to_nearest(name: str) -> Any:
+    """Return the context that rounds to nearest, ties to even, with the digits and the exponents of a floating type."""
+    facts = float_type(name)
+    exponents = {"emin": facts.least_exponent + 1, "emax": facts.greatest_exponent}  # of significands below 1
+    return gmpy2.context(precision=facts.digits, subnormalize=True, **exponents)
+
+
+def encode(results: list[mpfr], name: str) -> Array:
+    """Return results of operations in `to_nearest(name)` as an array of that floating type.
 
     Overflow and infinity give what ml_dtypes converts an infinity to: where the type lacks one, its NaN (which has no
     sign here), or the largest value (float4, whose NaN is 0x8, read back as -0).
-
-    The codes of the finite magnitudes count up from zero in steps of one, whatever the type: n * 2^e has the code
-    n + (e - least_exponent) * 2^(digits - 1).
     """
     facts = float_type(name)
-    if gmpy2.is_nan(value):
-        return facts.nan
-    if gmpy2.is_infinite(value):
-        magnitude = facts.infinity
-    elif value == 0 and not inexact and not facts.has_zero:
-        return facts.nan  # as ml_dtypes converts an exact zero
-    else:
-        magnitude = _magnitude(*mantissa_exponent(value), inexact, facts)
-    if magnitude == facts.nan or not gmpy2.is_signed(value):
-        return magnitude
-    return magnitude | facts.sign_bit if magnitude or facts.has_minus_zero else 0
-
-
-def _magnitude(mantissa: int, exponent: int, inexact: bool, facts: FloatType) -> int:
-    """Return the code of a finite magnitude, or of an overflow."""
-    if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
-        return 0
-    top = exponent + mantissa.bit_length()  # the magnitude is in [2^(top-1), 2^top)
-    last = max(top - facts.digits, facts.least_exponent)  # exponent of the last place in the target
-    code = round_half_even(mantissa, exponent - last, inexact)
-    code += (last - facts.least_exponent) << (facts.digits - 1)
-    # Without a zero the least value has code 0, and every smaller magnitude rounds to it, however near to zero.
-    code = code if facts.has_zero else max(code, 1) - 1
-    return code if code <= facts.largest else facts.infinity
-
-
-def mantissa_exponent(value: mpfr) -> tuple[int, int]:
-    """Return the magnitude as mantissa * 2^exponent. (abs and trunc would round to the current context.)"""
-    mantissa, exponent = value.as_mantissa_exp()
-    return abs(int(mantissa)), int(exponent)
-
-
-def round_half_even(mantissa: int, shift: int, inexact: bool) -> int:
-    """Round (mantissa + fraction) * 2^shift, the fraction in (0, 1) where inexact, else 0."""
-    if shift >= 0:
-        assert not inexact, "a cut value must reach below the target's last place"
-        return mantissa << shift
-    if -shift > mantissa.bit_length() + 1:  # far below a half, and 1 << -shift may not fit in memory
-        return 0
-    quotient, rest = mantissa >> -shift, mantissa & ((1 << -shift) - 1)
-    half = 1 << (-shift - 1)
-    above = rest > half or (rest == half and (inexact or quotient & 1 == 1))
-    return quotient + above
+    numbers = np.array([float(result) for result in results])
+    if not facts.has_zero:  # then the least value is the nearest to every smaller number
+        numbers[[result == 0 and result.rc != 0 for result in results]] = 2.0**facts.least_exponent
+    with np.errstate(all="ignore"):
+        array = numbers.astype(TYPES[name].dtype)
+        array[np.isnan(array) | np.isnan(numbers)] = np.nan
+    return array
 
 
 def saturate(value: mpfr, name: str) -> int:
     """Truncate toward zero and saturate to an integer type; NaN gives 0."""
     least, largest = integer_range(name)
-    if gmpy2.is_nan(value):
-        return 0
-    if value >= largest:
-        return largest
-    if value <= least:
-        return least
-    mantissa, exponent = mantissa_exponent(value)
-    magnitude = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
-    return -magnitude if value < 0 else magnitude
+    return 0 if gmpy2.is_nan(value) else int(TOWARD_ZERO.trunc(min(max(value, least), largest)))
 
 
 def wrap(value: int, name: str) -> int:
@@ -108,42 +64,22 @@ def wrap(value: int, name: str) -> int:
     return (value - least) % (1 << TYPES[name].bits) + least
 
 
+def decode(values: Array) -> list[Any]:
+    """Return the elements of a 1-d array exactly: an int for each element of an integer type, else an mpfr."""
+    if (kind := element_type(values.dtype).kind) != "float":
+        return [int(number) for number in values.astype(np.int64 if kind == "int" else np.uint64)]
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return [exact(number) for number in values.astype(np.float64).tolist()]
+
+
 def exact(number: int | float | mpfr) -> mpfr:
-    """Return a number as an mpfr of enough digits to hold it exactly."""
-    if isinstance(number, mpfr):
-        return number
-    return mpfr(number, 53 if isinstance(number, float) else max(2, number.bit_length()))
-
-
-def decode(values: Array) -> list[mpfr]:
-    """Return the elements of a 1-d array of any type of the tables, exactly."""
-    return [exact(number) for number in decode_operands(values)]
-
-
-def decode_operands(values: Array) -> list[Any]:
-    """Return the elements of a 1-d array exactly: an int for each element of an integer type."""
-    kind = element_type(values.dtype).kind
-    if kind == "float":
-        with np.errstate(invalid="ignore"):  # a signalling NaN
-            return [exact(number) for number in values.astype(np.float64).tolist()]
-    return [int(number) for number in values.astype(np.int64 if kind == "int" else np.uint64)]
-
-
-def native(array: Any) -> Array:
-    """Return an array in the machine's byte order."""
-    given = np.asarray(array)
-    return given.astype(given.dtype.newbyteorder("="), copy=False)
-
-
-def from_codes(codes: list[int], row: ElementType) -> Array:
-    """Return a 1-d array of a type from its codes. The code of an integer is the integer."""
-    return (types.from_codes if row.kind == "float" else types.from_integers)(codes, row.name)
+    return mpfr(number, 1)  # with a precision of 1 gmpy2 takes as many digits as the number has
 
 
 # --- the operators -----------------------------------------------------------------------------
 
 
-def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None = None) -> Array:
+def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: tuple[float, float] | None = None) -> Array:
     """Raise each element of x to the power of the element of y, correctly rounded to x's type.
 
     x, y: arrays of any shapes that broadcast as NumPy's do, of any element types; y may be a Python
@@ -156,54 +92,50 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
     >>> pow(np.array([3, 2, 0], np.int8), np.array([5, -1, -1], np.int64))
     array([-13,   0, 127], dtype=int8)
     """
-    x = native(x)
-    target = element_type(x.dtype)
-    bases, base_at = _distinct(x)
+    target = element_type(np.asarray(x).dtype)
+    is_number = isinstance(y, int | float) and not isinstance(y, np.generic)
     with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
-        if isinstance(y, (int, float)) and not isinstance(y, np.generic):
-            exponents, exponent_at = [y], np.zeros((), np.int64)
-        else:
-            distinct_exponents, exponent_at = _distinct(native(y))
-            exponents = decode_operands(distinct_exponents)
+        bases, base_at = _distinct(np.asarray(x))
+        exponents, exponent_at = ([y], np.array(0)) if is_number else _distinct(np.asarray(y))
+        if scale_bias is not None:
+            bases = _scaled(bases, scale_bias, target)
         # Each distinct pair is computed once.
         pairs = np.asarray(base_at * len(exponents) + exponent_at)
-        distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
-        base_values = decode_operands(bases)
-        if scale_bias is not None:
-            base_values = [_scaled(exact(base), scale_bias, target) for base in base_values]
+        distinct, pair_at = np.unique(pairs, return_inverse=True)
         results = [
-            _element(base_values[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
-            for pair in distinct_pairs.tolist()
+            _power(bases[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
+            for pair in distinct.tolist()
         ]
-    return from_codes(results, target)[pair_at].reshape(pairs.shape)
+        encoded = (encode if target.kind == "float" else from_integers)(results, target.name)
+    return encoded[pair_at].reshape(pairs.shape)
 
 
-def _element(x: int | mpfr, y: int | float | mpfr, target: ElementType, directml: bool) -> int:
-    """Return one power: the code of a floating result, or the integer."""
+def _distinct(array: Array) -> tuple[list[Any], Array]:
+    """Return the values of the distinct bit patterns of an array, and the index of each element's pattern."""
+    bits, index = np.unique(codes(array), return_inverse=True)
+    return decode(bits.view(element_type(array.dtype).dtype)), index.reshape(array.shape)
+
+
+def _scaled(bases: list[Any], scale_bias: tuple[float, float], target: ElementType) -> list[Any]:
+    """N6: x * Scale + Bias, rounded once to float32, or to float64 for an integer target."""
+    scale, bias = decode(np.array(scale_bias, np.float32))
+    name = "float32" if target.kind == "float" else "float64"
+    # An exact zero is +0, except for -0 + -0.
+    scaled = decode(encode([to_nearest(name).fma(exact(base), scale, bias) for base in bases], name))
+    # N4 knows one zero: to a negative power it is +infinity.
+    return scaled if target.kind == "float" else [base or mpfr(0) for base in scaled]
+
+
+def _power(x: int | mpfr, y: int | float | mpfr, target: ElementType, directml: bool) -> Any:
+    """Return one power: an mpfr to be encoded, or the integer."""
     is_float = target.kind == "float"
     if not is_float and isinstance(x, int) and isinstance(y, int) and y >= 0:
         return wrap(int(gmpy2.powmod(x, y, 1 << target.bits)), target.name)  # N3
-    # The real number x^y, truncated: MPFR has the special values of C23 F.10.4.4.
-    result = TOWARD_ZERO.pow(exact(x), exact(y))
+    # MPFR has the special values of C23 F.10.4.4.
+    result = (to_nearest(target.name) if is_float else TOWARD_ZERO).pow(exact(x), exact(y))
     if directml and x < 0 and not gmpy2.is_integer(exact(y)):  # N9; an infinity is not an integer
         result = mpfr("nan")
-    return encode(result, result.rc != 0, target.name) if is_float else saturate(result, target.name)
-
-
-def _scaled(x: mpfr, scale_bias: ScaleBias, target: ElementType) -> mpfr:
-    """N6: x * Scale + Bias, rounded once to float32, or to float64 for an integer target."""
-    scale, bias = (mpfr(float(np.float32(number)), 53) for number in scale_bias)
-    name = "float32" if target.kind == "float" else "float64"
-    result = TOWARD_ZERO.fma(x, scale, bias)  # an exact zero is +0, except for -0 + -0
-    (base,) = decode(types.from_codes([encode(result, result.rc != 0, name)], name))
-    # N4 knows one zero: to a negative power it is +infinity.
-    return mpfr(0) if base == 0 and target.kind != "float" else base
-
-
-def _distinct(array: Array) -> tuple[Array, Array]:
-    """Return the distinct bit patterns of an array, 1-d and of its type, and the index of each element's pattern."""
-    values, index = np.unique(types.codes(array), return_inverse=True)
-    return values.view(array.dtype), index.reshape(array.shape)
+    return result if is_float else saturate(result, target.name)
 
 
 def prelu(x: Any, slope: Any) -> Array:
@@ -217,23 +149,16 @@ def prelu(x: Any, slope: Any) -> Array:
     >>> prelu(np.array([-2, 3], np.float16), np.array([0.25], np.float16))
     array([-0.5,  3. ], dtype=float16)
     """
-    x, slope = native(x), native(slope)
-    if x.dtype != slope.dtype:
-        raise TypeError(f"x is {x.dtype.name}, slope is {slope.dtype.name}")
-    target = element_type(x.dtype)
-    x, slope = np.broadcast_arrays(x, slope)
-    result, factors = x.flatten(), slope.flatten()
-    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
-        negative = np.array([value < 0 for value in decode_operands(result)], bool)
-        operands = zip(decode_operands(result[negative]), decode_operands(factors[negative]), strict=True)
-        result[negative] = from_codes([_product(a, b, target) for a, b in operands], target)
-    shaped: Array = result.reshape(x.shape)
-    return shaped
-
-
-def _product(x: Any, slope: Any, target: ElementType) -> int:
-    """Return the code of the product, rounded once, or the integer modulo 2^bits."""
-    if target.kind != "float":
-        return wrap(x * slope, target.name)
-    result = TOWARD_ZERO.mul(x, slope)
-    return encode(result, result.rc != 0, target.name)
+    target, other = (element_type(np.asarray(array).dtype) for array in (x, slope))
+    if target is not other:
+        raise TypeError(f"x is {target}, slope is {other}")
+    result, factors = (array.astype(target.dtype) for array in np.broadcast_arrays(x, slope))
+    with gmpy2.context(TOWARD_ZERO), np.errstate(invalid="ignore"):  # not the caller's exponent range
+        negative = result < 0
+        operands = zip(decode(result[negative]), decode(factors[negative]), strict=True)
+        if target.kind == "float":
+            multiply = to_nearest(target.name).mul
+            result[negative] = encode([multiply(a, b) for a, b in operands], target.name)
+        else:
+            result[negative] = from_integers([wrap(a * b, target.name) for a, b in operands], target.name)
+    return result

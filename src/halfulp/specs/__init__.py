@@ -15,9 +15,7 @@ from halfulp.types import TensorType
 
 __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "find", "ids", "in_force", "operators"]
 
-_ROWS: dict[str, OpVersion] = {
-    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)
-}
+_ROWS = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS, onnx.SONNX_POW_15)}
 
 
 def ids() -> tuple[str, ...]:
@@ -67,9 +65,8 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     asked = _order(str(version))
     in_time = [row for row in rows if _order(row.version) <= asked]
     if not in_time:
-        raise UnsupportedError(
-            f"{standard}.{name} has no version {version}", expected=f"{rows[0].version} or later"
-        )
+        expected = f"{rows[0].version} or later"
+        raise UnsupportedError(f"{standard}.{name} has no version {version}", expected=expected)
     return in_time[-1]
 
 

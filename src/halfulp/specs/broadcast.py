@@ -12,6 +12,8 @@ Messages name the operands {x} and {y}, which the row replaces with its own name
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -82,10 +84,8 @@ def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if x is None or y is None:
         # An operand of unknown rank may be a scalar or may enlarge the other one.
         return None
-    rank = max(len(x), len(y))
-    padded_x = (1,) * (rank - len(x)) + x
-    padded_y = (1,) * (rank - len(y)) + y
-    return tuple(map(_numpy_dim, padded_x, padded_y))
+    from_the_end = zip_longest(reversed(x), reversed(y), fillvalue=1)
+    return tuple(_numpy_dim(a, b) for a, b in from_the_end)[::-1]
 
 
 NUMPY = Rule(
@@ -115,32 +115,31 @@ UNIDIRECTIONAL = Rule(
 )
 
 
-def _one_element(y: Shape) -> bool | None:
+def _one_element(y: tuple[Dim, ...]) -> bool | None:
     """Whether a tensor of this shape has one element; None if that is not known."""
-    if y is None:
-        return None
     if any(isinstance(dim, int) and dim != 1 for dim in y):
         return False
     return True if all(dim == 1 for dim in y) else None
 
 
-def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shape:
-    if x is None or y is None or _one_element(y) is not False:
-        # A tensor whose dims are symbols may have one element.
-        return x
-    if len(y) != 1:
-        return _infer_unidirectional(x, y, attributes)
-    if len(x) < 2 or _differ(x[1], y[0]):
+def _arrange_shared_or_channel(x: Any, y: Any, attributes: Attributes) -> Any:
+    if _one_element(y) is not False:  # a tensor whose dims are symbols may have one element
+        return ()
+    if len(y) == 1 and (len(x) < 2 or _differ(x[1], y[0])):
         raise Mismatch("shape", "{y} must have one element, or one for each channel (dim 1) of {x}")
-    return (x[0], _known(x[1], y[0]), *x[2:])
+    return y + (1,) * (len(x) - 2) if len(y) == 1 else y
 
 
 SHARED_OR_CHANNEL = Rule(
     "shared or per channel",
     "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
     " of higher rank is broadcast unidirectionally to {x}.",
-    _infer_shared_or_channel,
-    lambda x, y, attributes: () if _one_element(y) else y + (1,) * (len(x) - 2) if len(y) == 1 else y,
+    lambda x, y, attributes: (
+        x
+        if x is None or y is None
+        else _infer_unidirectional(x, _arrange_shared_or_channel(x, y, attributes), attributes)
+    ),
+    _arrange_shared_or_channel,
 )
 
 
@@ -149,15 +148,11 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
         raise Mismatch("rank", "{y} must have rank 1 or more")
     if x is None or y is None:
         return x
-    if len(y) != 1 or len(x) < 2 or _differ(x[1], y[0]):
-        return _infer_unidirectional(x, y, attributes)
-    per_channel = (x[0], _known(x[1], y[0]), *x[2:])
-    try:
-        by_numpy: Any = _infer_unidirectional(x, y, attributes)
-    except Mismatch:
-        return per_channel
+    views = (y + (1,) * (len(x) - 2), y) if len(y) == 1 else (y,)
+    fitting = list(filter(partial(UNIDIRECTIONAL.fits, x), views)) or [y]
+    shapes: list[Any] = [_infer_unidirectional(x, view, attributes) for view in fitting]
     # Either rule may apply: the dims on which both agree are known.
-    return tuple(a if a == b else None for a, b in zip(per_channel, by_numpy, strict=True))
+    return tuple(dims[0] if dims[0] == dims[-1] else None for dims in zip(*shapes, strict=True))
 
 
 CHANNEL_OR_NUMPY = Rule(

@@ -1,7 +1,7 @@
 """The rows of DirectML: an operator at each feature level that changed it."""
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Kernel, OpVersion, later, read
+from halfulp.specs.model import Kernel, OpVersion, later, read
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
 
@@ -9,17 +9,14 @@ _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml
 
 _FLOATS = ("float32", "float16")
 _SIGNED = ("int32", "int16", "int8")
+_UNSIGNED = ("uint32", "uint16", "uint8")
 
 # --- common to the operators ---------------------------------------------------------------------
 
-_SCALE_BIAS = Attribute(
-    "ScaleBias",
-    "DML_SCALE_BIAS",
-    "An optional scale and bias to apply to the input: g(x) = x * scale + bias is applied to each input"
-    " element before the operator.",
+_SCALE_BIAS = (
+    "attribute ScaleBias (DML_SCALE_BIAS): An optional scale and bias to apply to the input: g(x) = x * scale + bias is"
+    " applied to each input element before the operator."
 )
-_EXPONENT = Attribute("Exponent", "FLOAT", "The exponent that all inputs will be raised to.", required=True)
-
 _SPECIAL_VALUES = (
     "special-values (N1): Results for zeros, infinities, NaN and a negative base. Choice: As pow of IEEE 754-2019"
     " 9.2.1, where the document's NaN for a negative base does not come first: x^0 = 1 and 1^y = 1 even for a NaN."
@@ -28,11 +25,10 @@ _SPECIAL_VALUES = (
 # --- the rows ------------------------------------------------------------------------------------
 
 
-def _first(name: str, kernel: Kernel, text: str, *attributes: Attribute) -> OpVersion:
+def _first(name: str, kernel: Kernel, text: str) -> OpVersion:
     """Return the version of an operator at feature level 1_0."""
     return OpVersion(
         id=f"directml.{name}-1_0",
-        attributes=attributes,
         type_variables={"DataType": _FLOATS},
         broadcasting=broadcast.NONE,
         ranks=(4, 4),
@@ -50,6 +46,8 @@ _CONSTANT_POW_1_0 = _first(
         element of OutputTensor: f(x) = pow(x, Exponent).
     input InputTensor (DataType): The input tensor to read from.
     output OutputTensor (DataType): The output tensor to write the results to.
+    attribute Exponent (FLOAT, required): The exponent that all inputs will be raised to.
+    {_SCALE_BIAS}
     C1 f(x) = pow(x, Exponent), element by element.
     C2 InputTensor and OutputTensor have the same DimensionCount and Sizes. [shape]
     C3 InputTensor and OutputTensor have the same DataType, one that DataType allows. [type DataType, output]
@@ -65,8 +63,6 @@ _CONSTANT_POW_1_0 = _first(
     {_SPECIAL_VALUES}
     open nan environment
     """,
-    _EXPONENT,
-    _SCALE_BIAS,
 )
 _CONSTANT_POW_3_0 = later(_CONSTANT_POW_1_0, "3_0", ranks=(1, 8))
 
@@ -80,6 +76,7 @@ _POW_1_0 = _first(
     input InputTensor (DataType): The tensor containing the input values.
     input ExponentTensor (DataType): The tensor containing the exponent values.
     output OutputTensor (DataType): The output tensor to write the results to.
+    {_SCALE_BIAS}
     C1 f(input, exponent) = pow(input, exponent), element by element.
     C2 InputTensor, ExponentTensor and OutputTensor have the same DimensionCount and Sizes. [shape, equal shapes]
     C3 InputTensor, ExponentTensor and OutputTensor have the same DataType. [type DataType, output]
@@ -95,7 +92,6 @@ _POW_1_0 = _first(
     {_SPECIAL_VALUES}
     open nan environment
     """,
-    _SCALE_BIAS,
 )
 _POW_3_0 = later(
     _POW_1_0,
@@ -110,9 +106,7 @@ _POW_3_0 = later(
     {_SPECIAL_VALUES}
     open nan integer-overflow integer-base environment
     """,
-    type_variables=dict.fromkeys(
-        ("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, "uint32", "uint16", "uint8")
-    ),
+    type_variables=dict.fromkeys(("DataType", "ExponentDataType"), (*_FLOATS, *_SIGNED, *_UNSIGNED)),
     ranks=(1, 8),
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from types import MappingProxyType
@@ -29,8 +29,7 @@ Kernel = Literal["pow", "pow_directml", "prelu"]
 MOST_ELEMENTS = 2**32 - 1  # of a tensor whose rank is bounded
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or an output: its name, its type variable, and the document's text."""
 
     name: str
@@ -38,8 +37,7 @@ class Port:
     text: str
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """An attribute: its name and type in the document, default, allowed values and text.
 
     A default of None with ``required`` false means "not set".
@@ -53,8 +51,7 @@ class Attribute:
     values: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """A numbered rule of the document, and the checks that enforce it; without any, the arithmetic follows it."""
 
     id: str
@@ -62,33 +59,30 @@ class Clause:
     enforces: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Unspecified:
+class Unspecified(NamedTuple):
     """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it.
 
     Programs use the key, which is the same in all rows with the question. The rest is for people.
     """
 
     key: str
+    rule: str | None
     question: str
     choice: str
-    rule: str | None = None
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """An example of the document: types and shapes, and values if it has them."""
 
     name: str
     inputs: tuple[TensorType, ...]
     output: TensorType
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = MappingProxyType({})
     values: tuple[Any, ...] = ()
     result: Any = None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The plan of calls with the same types, shapes and attributes."""
 
     output: TensorType
@@ -231,34 +225,38 @@ class OpVersion:
                 raise self._breach("size", message, operands, expected=expected, got=math.prod(sizes))
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
-        check = f"attribute {attribute.name}"
-        if attribute.required and attribute.name not in given:
-            raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
-        value = given.get(attribute.name, attribute.default)
-        if value is None and attribute.default is None and not attribute.required:
-            return None
+        check, value = f"attribute {attribute.name}", given.get(attribute.name, attribute.default)
+        if value is None and attribute.default is None:
+            if not attribute.required:
+                return None
+            if attribute.name not in given:
+                raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
         checker, expected = CHECKERS[attribute.type]
         try:
             if isinstance(value, str | bytes) != (attribute.type == "string"):
                 raise TypeError
             value = checker(value)
         except (TypeError, ValueError, OverflowError):
-            message = f"{attribute.name} has a value of the wrong type"
-            raise self.error(check, message, expected=expected, got=repr(value)[:80]) from None
-        if attribute.values and value not in attribute.values:
-            message = f"{attribute.name} has a value that is not allowed"
-            expected = " or ".join(map(repr, attribute.values))
-            raise self.error(check, message, expected=expected, got=repr(value)[:80])
-        return value
+            fault = "of the wrong type"
+        else:
+            if not attribute.values or value in attribute.values:
+                return value
+            fault, expected = "that is not allowed", " or ".join(map(repr, attribute.values))
+        message = f"{attribute.name} has a value {fault}"
+        raise self.error(check, message, expected=expected, got=repr(value)[:80])
 
-    def _breach(
-        self, check: str, message: str, operands: tuple[TensorType, ...], **shown: object
-    ) -> SpecError:
+    def _breach(self, check: str, message: str, operands: Iterable[TensorType], **shown: object) -> SpecError:
         named = {port.name: operand for port, operand in zip(self.inputs, operands, strict=True)}
         return self.error(check, message, **named, **shown)
 
     def __repr__(self) -> str:
         return f"<{self.id}>"
+
+
+def example(name: str, *shapes: tuple[int, ...], **attributes: str | int) -> Example:
+    """Return an example of float32: the shapes of the inputs and the output."""
+    *inputs, output = (TensorType("float32", shape) for shape in shapes)
+    return Example(name, tuple(inputs), output, attributes)
 
 
 def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
@@ -267,7 +265,29 @@ def later(before: OpVersion, version: str, text: str = "", **changes: Any) -> Op
     A clause of ``text`` replaces the previous one with its id. With ``clauses=()`` the clauses begin anew.
     """
     described = read(text, changes.pop("clauses", before.clauses)) if text else {}
-    return replace(before, id=f"{before.standard}.{before.name}-{version}", **changes, **described)
+    id = f"{before.standard}.{before.name}-{version}"
+    source = re.sub(f"-{before.version}$", f"-{version}", before.source)  # of ONNX
+    return replace(before, id=id, source=source, **changes, **described)
+
+
+def _attribute(name: str, type: str, required: Any, default: Any, values: str | None, text: str) -> Attribute:
+    parse: Any = int if type == "INT" else str
+    allowed = tuple(map(parse, (values or "").split()))
+    return Attribute(name, type, text, default and parse(default), bool(required), allowed)
+
+
+def _clause(id: str, text: str, checks: str) -> Clause:
+    return Clause(id, text, tuple(re.findall(r"\w[^],]*", checks)))
+
+
+# Of each item in the text of a row: the field, the notation, and what makes it of the notation's parts.
+_ITEMS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
+    ("inputs", r"input (\w+) \((\w+)\): (.+)", Port),
+    ("outputs", r"output (\w+) \((\w+)\): (.+)", Port),
+    ("attributes", r"attribute (\w+) \((\w+)(?:, (required)|, (\w+) of ([\w ]+))?\): (.+)", _attribute),
+    ("clauses", r"(C\d+) (.+?)((?: \[.+\])?)", _clause),
+    ("unspecified", r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", Unspecified),
+)
 
 
 def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
@@ -276,30 +296,28 @@ def read(text: str, before: tuple[Clause, ...] = ()) -> dict[str, Any]:
     An item is the summary, if it is the first, or one of these::
 
         input NAME (TYPE VARIABLE): TEXT            or output, of a port
+        attribute NAME (TYPE): TEXT                 or (TYPE, required), or (TYPE, DEFAULT of VALUES)
         C1 TEXT [CHECK, ...]                        of a clause; it replaces the one with its id in ``before``
         KEY (RULE): QUESTION Choice: CHOICE         of an open question; there may be no rule
         open KEY ...                                of open questions in SHARED
     """
-    fields: dict[str, Any] = {}
-    clauses = {clause.id: clause for clause in before}
-    for paragraph in re.split(r"\n(?! )", cleandoc(text)):
+    summary: dict[str, Any] = {}
+    fields: dict[str, dict[str, Any]] = {"clauses": {clause.id: clause for clause in before}}
+    for number, paragraph in enumerate(re.split(r"\n(?! )", cleandoc(text))):
         line = " ".join(paragraph.split())
-        if match := re.fullmatch(r"(input|output) (\w+) \((\w+)\): (.+)", line):
-            name = f"{match[1]}s"
-            fields[name] = (*fields.get(name, ()), Port(*match.group(2, 3, 4)))
-        elif match := re.fullmatch(r"(C\d+) (.+?)((?: \[.+\])?)", line):
-            clauses[match[1]] = Clause(match[1], match[2], tuple(re.findall(r"\w[^],]*", match[3])))
-        elif match := re.fullmatch(r"([a-z0-9-]+)(?: \((N\d)\))?: (.+) Choice: (.+)", line):
-            question = Unspecified(*match.group(1, 3, 4, 2))
-            fields["unspecified"] = (*fields.get("unspecified", ()), question)
-        elif match := re.fullmatch("open (.+)", line):
-            questions = (SHARED[key] for key in match[1].split())
-            fields["unspecified"] = (*fields.get("unspecified", ()), *questions)
-        elif fields:
-            raise ValueError(f"no item of a row: {paragraph}")
+        if line.startswith("open "):
+            keys = line.split()[1:]
+            fields.setdefault("unspecified", {}).update(zip(keys, map(SHARED.__getitem__, keys), strict=True))
+            continue
+        for name, notation, make in _ITEMS:
+            if match := re.fullmatch(notation, line):
+                fields.setdefault(name, {})[match[1]] = make(*match.groups())
+                break
         else:
-            fields["summary"] = line
-    return fields | ({"clauses": tuple(clauses.values())} if clauses else {})
+            if number > 0:
+                raise ValueError(f"no item of a row: {paragraph}")
+            summary["summary"] = line
+    return summary | {name: tuple(items.values()) for name, items in fields.items() if items}
 
 
 # --- the types that attributes have in the documents ---------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import SHARED, Attribute, Example, OpVersion, later, read
+from halfulp.specs.model import SHARED, Example, OpVersion, example, later, read
 from halfulp.types import TensorType
 
 _URL = "https://onnx.ai/onnx/operators/onnx__{}.html#l-onnx-op-{}-{}"
@@ -59,21 +59,9 @@ def _example(name: str, x: Any, y: Any, result: Any, types: str = "float32_float
 _PAIRS = """
     float32_int64 int64_float32 float32_int32 int32_float32 float32_uint64 float32_uint32 int64_int64 int32_int32
 """
-_X_1 = TensorType("float32", (2, 3, 4, 5))
-
-
-def _shape_example(name: str, shape: tuple[int, ...], axis: int | None = None) -> Example:
-    attributes = {"broadcast": 1} if axis is None else {"axis": axis, "broadcast": 1}
-    return Example(name, (_X_1, TensorType("float32", shape)), _X_1, attributes)
-
+_X = (2, 3, 4, 5)
 
 # --- the rows ------------------------------------------------------------------------------------
-
-
-def _later(before: OpVersion, version: str, text: str = "", **changes: Any) -> OpVersion:
-    return later(
-        before, version, text, source=_URL.format(before.name, before.name.lower(), version), **changes
-    )
 
 
 _POW_1 = OpVersion(
@@ -81,10 +69,6 @@ _POW_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=True,
-    attributes=(
-        Attribute("axis", "INT", "If set, defines the broadcast dimensions."),
-        Attribute("broadcast", "INT", "Pass 1 to enable broadcasting.", 0, values=(0, 1)),
-    ),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.LEGACY_AXIS,
     **read(f"""
@@ -93,6 +77,8 @@ _POW_1 = OpVersion(
         input X (T): Input tensor of any shape, base of the exponent.
         input Y (T): Input tensor of any shape broadcastable to X shape, the exponent component.
         output Z (T): Output tensor (same size as X)
+        attribute axis (INT): If set, defines the broadcast dimensions.
+        attribute broadcast (INT, 0 of 0 1): Pass 1 to enable broadcasting.
         C1 Z = X^Y: the function f(x) = x^exponent is applied element by element.
         C2 With broadcast=1, Y has one element (a scalar, or any tensor of a rank up to X's), or its shape is
             a contiguous subset of X's shape. [shape]
@@ -113,17 +99,17 @@ _POW_1 = OpVersion(
         open rounding special-values nan environment
     """),
     examples=(
-        _shape_example("a scalar tensor", ()),
-        _shape_example("a 1-element tensor", (1, 1)),
-        _shape_example("the last dim", (5,)),
-        _shape_example("the last two dims", (4, 5)),
-        _shape_example("from axis 1", (3, 4), axis=1),
-        _shape_example("from axis 0", (2,), axis=0),
+        example("a scalar tensor", _X, (), _X, broadcast=1),
+        example("a 1-element tensor", _X, (1, 1), _X, broadcast=1),
+        example("the last dim", _X, (5,), _X, broadcast=1),
+        example("the last two dims", _X, (4, 5), _X, broadcast=1),
+        example("from axis 1", _X, (3, 4), _X, axis=1, broadcast=1),
+        example("from axis 0", _X, (2,), _X, axis=0, broadcast=1),
     ),
     source=_URL.format("Pow", "pow", 1),
     kernel="pow",
 )
-_POW_7 = _later(
+_POW_7 = later(
     _POW_1,
     "7",
     f"""
@@ -144,7 +130,7 @@ _POW_7 = _later(
     clauses=(),
     examples=(),
 )
-_POW_12 = _later(
+_POW_12 = later(
     _POW_7,
     "12",
     """
@@ -156,8 +142,8 @@ _POW_12 = _later(
     """,
     type_variables={"T": _POW_12_T, "T1": _POW_12_T1},
 )
-_POW_13 = _later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1})
-_POW_15 = _later(
+_POW_13 = later(_POW_12, "13", type_variables={"T": _POW_13_T, "T1": _POW_12_T1})
+_POW_15 = later(
     _POW_13,
     "15",
     type_variables={"T": _POW_13_T, "T1": ("bfloat16", *_POW_12_T1)},
@@ -176,7 +162,6 @@ _PRELU_1 = OpVersion(
     support_level="COMMON",
     function=False,
     shape_inference=False,
-    attributes=(Attribute("consumed_inputs", "INTS", "legacy optimization attribute."),),
     type_variables={"T": _FLOATS},
     broadcasting=broadcast.SHARED_OR_CHANNEL,
     **read(f"""
@@ -184,6 +169,7 @@ _PRELU_1 = OpVersion(
         input X (T): Input tensor
         input slope (T): Slope tensor. If slope is of size 1, the value is shared across different channels
         output Y (T): Output tensor
+        attribute consumed_inputs (INTS): legacy optimization attribute.
         C1 Y = slope * X where X < 0, and X where X >= 0, element by element.
         C2 A slope of size 1 is shared across the channels. [shape]
         C3 X, slope and Y have the same type, one that T allows. [type T]
@@ -203,14 +189,14 @@ _PRELU_1 = OpVersion(
     source=_URL.format("PRelu", "prelu", 1),
     kernel="prelu",
 )
-_PRELU_6 = _later(
+_PRELU_6 = later(
     _PRELU_1,
     "6",
     "C5 There are no attributes. [unknown attribute]",
     attributes=(),
     shape_inference=True,
 )
-_PRELU_7 = _later(
+_PRELU_7 = later(
     _PRELU_6,
     "7",
     f"""
@@ -227,7 +213,7 @@ _PRELU_7 = _later(
     """,
     broadcasting=broadcast.UNIDIRECTIONAL,
 )
-_PRELU_9 = _later(
+_PRELU_9 = later(
     _PRELU_7,
     "9",
     """
@@ -237,7 +223,7 @@ _PRELU_9 = _later(
     """,
     type_variables={"T": _PRELU_9_T},
 )
-_PRELU_16 = _later(
+_PRELU_16 = later(
     _PRELU_9,
     "16",
     "C7 The operator is a function: its body says the same as its definition.",

@@ -1,30 +1,15 @@
 """The rows of OpenVINO: Power-1 and PReLU-1."""
 
 from halfulp.specs import broadcast
-from halfulp.specs.model import Attribute, Example, OpVersion, read
-from halfulp.types import FLOATS, TYPES, TensorType
+from halfulp.specs.model import OpVersion, example, read
+from halfulp.types import FLOATS, TYPES
 
 _URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
-
-
-def _example(name: str, *shapes: tuple[int, ...], **attributes: str) -> Example:
-    """Return an example: the shapes of the inputs and the output."""
-    *inputs, output = (TensorType("float32", shape) for shape in shapes)
-    return Example(name, tuple(inputs), output, attributes)
 
 
 ROWS = (
     OpVersion(
         id="openvino.Power-1",
-        attributes=(
-            Attribute(
-                "auto_broadcast",
-                "string",
-                "specifies rules used for auto-broadcasting of input tensors.",
-                "numpy",
-                values=("none", "numpy", "explicit"),
-            ),
-        ),
         type_variables={"T": tuple(TYPES)},
         broadcasting=broadcast.AUTO,
         **read("""
@@ -34,6 +19,8 @@ ROWS = (
             input b (T): A tensor of type T and arbitrary shape. Required.
             output o (T): The result of element-wise power operation. A tensor of type T with shape equal to
                 broadcasted shape of two inputs.
+            attribute auto_broadcast (string, numpy of none numpy explicit): specifies rules used for auto-broadcasting
+                of input tensors.
             C1 o_i = a_i^b_i, element by element.
             C2 With auto_broadcast=numpy, NumPy's broadcasting rules apply. [shape]
             C3 With auto_broadcast=none, all input shapes match. [equal shapes]
@@ -50,8 +37,8 @@ ROWS = (
             open rounding special-values nan integer-overflow integer-base environment
         """),
         examples=(
-            _example("no broadcasting", (256, 56), (256, 56), (256, 56), auto_broadcast="none"),
-            _example("numpy broadcasting", (8, 1, 6, 1), (7, 1, 5), (8, 7, 6, 5), auto_broadcast="numpy"),
+            example("no broadcasting", (256, 56), (256, 56), (256, 56), auto_broadcast="none"),
+            example("numpy broadcasting", (8, 1, 6, 1), (7, 1, 5), (8, 7, 6, 5), auto_broadcast="numpy"),
         ),
         source=_URL.format("arithmetic/power-1.html"),
         kernel="pow",
@@ -82,9 +69,9 @@ ROWS = (
             open prelu-zero-and-nan prelu-rounding environment
         """),
         examples=(
-            _example("1D input tensor data", (128,), (1,), (128,)),
-            _example("2D input tensor data", (20, 128), (128,), (20, 128)),
-            _example("4D input tensor data", (1, 20, 128, 128), (20,), (1, 20, 128, 128)),
+            example("1D input tensor data", (128,), (1,), (128,)),
+            example("2D input tensor data", (20, 128), (128,), (20, 128)),
+            example("4D input tensor data", (1, 20, 128, 128), (20,), (1, 20, 128, 128)),
         ),
         source=_URL.format("activation/prelu-1.html"),
         kernel="prelu",

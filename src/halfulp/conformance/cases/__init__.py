@@ -1,7 +1,7 @@
 """All cases of operator versions, generated from their rows."""
 
-from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache, partial
 from itertools import filterfalse, product
 from typing import get_args
 
@@ -15,11 +15,10 @@ from halfulp.types import TYPES, element_type
 
 __all__ = ["case", "cases"]
 
-_OF_VALUES = (values.values, values.special, values.edge, values.hard)
-_OF_SHAPES = (shapes.broadcast, shapes.invalid, shapes.reproducibility)
-GENERATORS = {
-    function.__name__: function for function in (*_OF_VALUES, *_OF_SHAPES)
-}  # by the names of GROUPS
+GENERATORS: dict[Group, Callable[[OpVersion, Types, Mode], Iterator[Case]]]
+GENERATORS = {group: partial(values.elementwise, group) for group in values.PAIRS}
+GENERATORS |= {group: partial(shapes.attempted, group) for group in ("broadcast", "invalid")}
+GENERATORS["reproducibility"] = shapes.reproducibility
 # The types of operands which all have one type of 16 bits or more.
 _WIDE = {(row.name,) * count for row in TYPES.values() if row.bits >= 16 for count in (1, 2)}
 

@@ -9,27 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import product, zip_longest
+from itertools import chain, product, zip_longest
 from math import isqrt, prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
-from halfulp.conformance.cases.values import (
-    Pairs,
-    Random,
-    Types,
-    case_id,
-    cast,
-    hard_pairs,
-    has_sign,
-    least_rank,
-    line,
-    operand_types,
-    ordinary,
-)
+from halfulp.conformance.cases import values
+from halfulp.conformance.cases.values import Pairs, Random, Types, case_id, cast, line, ordinary
 from halfulp.conformance.judge import unspecified
 from halfulp.errors import SpecError
 from halfulp.specs import OpVersion, TensorType
@@ -70,22 +59,28 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
     pairs = " ".join(_SHAPES.values()).split()
     for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
         shapes = tuple(tuple(map(int, re.findall("[0-9]+", shape))) for shape in text.split(","))
-        for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
-            attributes = {name: value for name, value in chosen if value is not None}
+        options = (_options(attribute, len(shapes[0])) for attribute in row.attributes)
+        for chosen in product(*map(dict.fromkeys, options)):
+            named = zip((attribute.name for attribute in row.attributes), chosen, strict=True)
+            attributes = {name: value for name, value in named if value is not None}
             # A tuple is spelled as a shape is.
             spelled = (f"{name}={str(v).strip('()').replace(', ', 'x')}" for name, v in attributes.items())
             yield _attempt(row, types, ",".join([text, *spelled]), shapes, attributes)
 
 
+def _options(attribute: Attribute, rank: int) -> tuple[Any, ...]:
+    """Return the values to try of an attribute; None leaves it out."""
+    if attribute.type == "INT" and not attribute.values:  # an axis
+        return (None, *range(rank), rank, -1, -rank)
+    special = {"INTS": (None, (0, 0)), "FLOAT": (2.0,), "DML_SCALE_BIAS": (None, (0.5, 0.25))}
+    return special.get(attribute.type, (None, *attribute.values))
+
+
 def _attempt(
-    row: OpVersion,
-    types: Types,
-    name: str,
-    shapes: tuple[Shape, ...] = (),
-    attributes: Mapping[str, Any] | None = None,
+    row: OpVersion, types: Types, name: str, shapes: Any = (), attributes: Mapping[str, Any] | None = None
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
-    shapes = shapes or ((*[1] * (least_rank(row) - 2), 2, 3),) * len(types)
+    shapes = shapes or ((*[1] * (values.least_rank(row) - 2), 2, 3),) * len(types)
     attributes = _required(row) if attributes is None else attributes
     return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
 
@@ -104,77 +99,52 @@ def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str
     return None
 
 
-def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
-    """Return the values to try of an attribute; None leaves it out."""
-    axes = (None, *range(rank), rank, -1, -rank)
-    special = {"INTS": (None, (0, 0)), "FLOAT": (2.0,), "DML_SCALE_BIAS": (None, (0.5, 0.25))}
-    is_axis = attribute.type == "INT" and not attribute.values
-    values = axes if is_axis else special.get(attribute.type, (None, *attribute.values))
-    return [(attribute.name, value) for value in dict.fromkeys(values)]
+# --- the cases of attempts -----------------------------------------------------------------------
+
+_QUICK = {"broadcast": 3, "invalid": 9}  # the number of cases of the same shapes; of a clause and a kind
+_NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
 
 
-# --- valid shapes --------------------------------------------------------------------------------
+def attempted(
+    group: Literal["broadcast", "invalid"], row: OpVersion, types: Types, mode: Mode
+) -> Iterator[Case]:
+    """Yield a case for each of the attempts that the row allows, or refuses. Quick mode takes few that are alike.
 
-_QUICK_ATTRIBUTES = 3  # the number of sets of attributes for a pair of shapes
-
-
-def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield a case for each of the shapes and attributes to try that the row allows.
-
-    Quick mode takes three sets of attributes for the same shapes.
+    An invalid case is named after the clause that it breaches: ``C2-2x3,2``.
     """
-    counts: Counter[tuple[Shape, ...]] = Counter()
-    for attempt in attempts(row, types):
-        if attempt.clause is not None:
-            continue
-        counts[attempt.shapes] += 1
-        if mode == "full" or counts[attempt.shapes] <= _QUICK_ATTRIBUTES:
-            id = case_id(row, types, "broadcast", attempt.name)
-            inputs = small_inputs(row, types, attempt.shapes, Random(id))
-            yield Case(id, row.id, "broadcast", inputs, dict(attempt.attributes))
+    kinds = (attempts,) if group == "broadcast" else (_shapes, _types, _attributes, _outputs)
+    for kind in kinds:
+        counts = Counter[object]()
+        for attempt in kind(row, types):
+            clause, name = attempt.clause, attempt.name
+            if (clause is None) != (group == "broadcast"):
+                continue
+            alike = clause or attempt.shapes
+            counts[alike] += 1
+            if mode == "quick" and counts[alike] > _QUICK[group]:
+                continue
+            if clause is not None:
+                name = f"{clause.removeprefix(row.id + '.')}-{name}"
+            id = case_id(row, types, group, name)
+            inputs, attributes = _small_inputs(row, types, attempt, Random(id)), dict(attempt.attributes)
+            yield Case(id, row.id, group, inputs, attributes, clause=clause, declared=attempt.declared)
 
 
-def small_inputs(
-    row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
-) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes."""
+def _small_inputs(row: OpVersion, types: Types, attempt: Attempt, random: Random) -> tuple[Array, ...]:
+    """Return ordinary operands, as small as all types of a row have them, in the types and shapes of an attempt."""
+    shapes = (*attempt.shapes, attempt.shapes[-1])[:2]
     count = max(1, *map(prod, shapes))
     if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
     else:  # squares and products of any two are within the type
-        x_name, y_name = operand_types(types)
+        x_name, y_name = values.operand_types(types)
         most = min(isqrt(integer_range(x_name)[1]), 11)
-        x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
+        x = random.integers(-most if values.has_sign(x_name) else 0, most + 1, count).astype(np.float64)
         pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
-    return tuple(array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=False))
-
-
-# --- invalid cases -----------------------------------------------------------------------------
-
-_QUICK = 9  # the number of cases of a clause and a kind
-_NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
-
-
-def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: few of each."""
-    for kind in (_shapes, _types, _numbers, _attributes, _outputs):
-        counts: Counter[str] = Counter()
-        for attempt in kind(row, types):
-            if (clause := attempt.clause) is None:
-                continue
-            counts[clause] += 1
-            if mode == "quick" and counts[clause] > _QUICK:
-                continue
-            id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
-            # As small as a valid case has them, in the attempt's types.
-            pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
-            with np.errstate(invalid="ignore"):
-                inputs = tuple(
-                    cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name)
-                    for place, name in enumerate(attempt.types)
-                )
-            attributes = dict(attempt.attributes)
-            yield Case(id, row.id, "invalid", inputs, attributes, clause=clause, declared=attempt.declared)
+    x, y = (array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=True))
+    with np.errstate(invalid="ignore"):
+        operands = zip((x, y, y), attempt.types, strict=False)  # a third one is too many
+        return tuple(cast(operand.astype(np.float64), name) for operand, name in operands)
 
 
 def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
@@ -184,51 +154,43 @@ def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
         if attempt.clause is not None:
             refused.setdefault(attempt.clause, {}).setdefault(attempt.shapes, attempt)
     for breaches in refused.values():
-        step = -(-len(breaches) // _QUICK)
+        step = -(-len(breaches) // _QUICK["invalid"])
         for start in range(step):
             yield from list(breaches.values())[start::step]
 
 
 def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield types that a type variable does not allow, and two that should be one; the common types first, by turns."""
+    """Yield types that a variable does not allow, two that should be one, one input fewer, one more; by turns."""
     others = [name for name, element in TYPES.items() if getattr(element, row.format, None) is not None]
+    # The common ones first.
     others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
-    variables = [port.type for port in row.inputs]
-
-    def refused(choices: list[list[int]]) -> list[Attempt]:
-        """Return the refused attempts with another type at some places."""
-        tried = (
-            tuple(other if place in places else name for place, name in enumerate(types))
-            for places in choices
-            for other in others
-        )
-        attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
-        return [attempt for attempt in attempts if attempt.clause is not None]
-
-    everywhere = refused([[n for n, other in enumerate(variables) if other == v] for v in variables])
-    alone = refused([[number] for number in range(len(variables))])
-    turns = (attempt for both in zip_longest(everywhere, alone) for attempt in both if attempt is not None)
-    yield from {attempt.types: attempt for attempt in turns}.values()
-
-
-def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield one input fewer and one more."""
-    return (
-        _attempt(row, tried, f"{len(tried)}-inputs") for tried in (types[:-1], types + types[-1:]) if tried
+    bound = [(port.type, name) for port, name in zip(row.inputs, types, strict=True)]
+    everywhere = (
+        tuple(other if v == variable else name for v, name in bound)
+        for variable, _ in bound
+        for other in others
     )
+    alone = ((*types[:n], other, *types[n + 1 :]) for n in range(len(types)) for other in others)
+    turns = []
+    for tried in (everywhere, alone):
+        attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
+        turns.append([attempt for attempt in attempts if attempt.clause is not None])
+    by_turns = filter(None, chain.from_iterable(zip_longest(*turns)))
+    yield from {attempt.types: attempt for attempt in by_turns}.values()
+    for number in filter(None, (types[:-1], types + types[-1:])):
+        yield _attempt(row, number, f"{len(number)}-inputs")
 
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
     fine = _required(row)
-    values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
-    wrong: list[dict[str, Any]] = []
+    by_type = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
+    known, wrong = {attribute.name for attribute in row.attributes}, list[dict[str, Any]]()
     for attribute in row.attributes:
         if attribute.required:  # then it is missing, and the attempt has no other name
             wrong.append({name: value for name, value in fine.items() if name != attribute.name})
-        wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
-    names_of_row = {attribute.name for attribute in row.attributes}
-    wrong += [{**fine, name: 1} for name in _NAMES if name not in names_of_row]
+        wrong += [{**fine, attribute.name: value} for value in by_type.get(attribute.type, ("2", 1))]
+    wrong += [{**fine, name: 1} for name in _NAMES if name not in known]
     for attributes in wrong:
         changed = ((name, value) for name, value in attributes.items() if fine.get(name) != value)
         name = ",".join(f"{name}={'text:' * isinstance(value, str)}{value}" for name, value in changed)
@@ -237,15 +199,14 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield outputs that are declared with a wrong type or shape."""
-    if any("output" in clause.enforces for clause in row.clauses):
-        fine = _attempt(row, types, "")
-        shape = fine.shapes[0]
-        right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
-        other = next(name for name in ("float64", "float32") if name != right)
-        larger = (*shape[:-1], shape[-1] + 1)
-        clause = f"{row.id}.{row.clause('output').id}"
-        for name, declared in ((other, (other, shape)), ("x".join(map(str, larger)), (right, larger))):
-            yield fine._replace(name=f"output-{name}", clause=clause, declared=TensorType(*declared))
+    fine = _attempt(row, types, "")
+    shape = fine.shapes[0]
+    right = row.infer(*zip(types, fine.shapes, strict=True), **fine.attributes).type
+    other = next(name for name in ("float64", "float32") if name != right)
+    larger = (*shape[:-1], shape[-1] + 1)
+    clause = f"{row.id}.{row.clause('output').id}"
+    for name, declared in ((other, (other, shape)), ("x".join(map(str, larger)), (right, larger))):
+        yield fine._replace(name=f"output-{name}", clause=clause, declared=TensorType(*declared))
 
 
 # --- the same elements in other surroundings: their bits should be the same -----------------------
@@ -294,7 +255,7 @@ def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
     id = case_id(row, types, "reproducibility", name)
     random = Random(id)
     pairs = ordinary(row, types, random, min(count, 4 * _COUNT))
-    if row.kernel != "prelu" and len((hard := hard_pairs(*types)).x):
+    if row.kernel != "prelu" and len((hard := values.hard_pairs(*types)).x):
         # Hard cases in every second place show the least difference in computing.
         chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
@@ -326,10 +287,10 @@ def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Ar
     return None
 
 
-def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]) -> Iterator[Case]:
+def _scalars(row: OpVersion, types: Types, base: Case, numbers: tuple[float, ...]) -> Iterator[Case]:
     """Yield a tensor with one value everywhere and, where the row allows it, that scalar, fed and constant."""
     x = base.inputs[0]
-    for value in values:
+    for value in numbers:
         number = cast(np.array([value]), types[1])
         # A floating type that lacks this value takes the nearest one.
         if not is_float(number) and number.astype(np.float64)[0] != value:

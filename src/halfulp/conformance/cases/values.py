@@ -7,7 +7,8 @@ everything comes from the raw stream, by arithmetic that is exact or rounded onc
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -33,14 +34,24 @@ class Random:
 
     def __init__(self, text: str) -> None:
         self._raw = np.random.PCG64(zlib.crc32(text.encode()))
+        self._drawn: list[float] = []
 
-    def words(self, count: int) -> Array:
-        """Return random uint64."""
-        return np.asarray(self._raw.random_raw(count))
+    def words(self, bits: int, count: int) -> Array:
+        """Return random uint64 of some bits."""
+        return np.asarray(self._raw.random_raw(count)) >> np.uint64(64 - bits)
 
     def uniform(self, low: float, high: float, count: int) -> Array:
         """Return float64 numbers between low and high."""
-        return low + (high - low) * ((self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+        return low + (high - low) * (self.words(53, count).astype(np.float64) * 2.0**-53)
+
+    def one(self, low: float = 0, high: float = 1) -> float:
+        """Return one number between low and high; a thousand are drawn at a time."""
+        self._drawn = self._drawn or self.uniform(0, 1, 1000).tolist()
+        return low + (high - low) * self._drawn.pop()
+
+    def integer(self, low: int, high: int) -> int:
+        """Return one integer from low to high."""
+        return math.floor(self.one(low, high + 1))
 
     def integers(self, low: int, high: int, count: int) -> Array:
         """Return int64 numbers from low to high - 1."""
@@ -53,17 +64,14 @@ class Random:
 
     def mixed(self, *arrays: Array) -> Array:
         """Return an array with each element from one of some arrays of one length."""
-        which = self.integers(0, len(arrays), len(arrays[0]))
-        return np.asarray(np.stack(arrays)[which, np.arange(len(which))])
+        return np.asarray(np.choose(self.integers(0, len(arrays), len(arrays[0])), arrays))
 
     def bits(self, name: str, count: int) -> Array:
         """Return values of a type with random bits, NaNs and infinities among them."""
-        row = TYPES[name]
-        words = self.words(count) >> np.uint64(64 - row.bits)
-        if row.kind == "float":
+        words = self.words(TYPES[name].bits, count)
+        if TYPES[name].kind == "float":
             return from_codes(words, name)
-        least = integer_range(name)[0]
-        return from_integers((int(word) + least for word in words), name)
+        return from_integers(map(integer_range(name)[0].__add__, words.tolist()), name)
 
     def normal(self, count: int) -> Array:
         """Return numbers about 0, most of them within 1 of it (a sum of uniform ones)."""
@@ -76,13 +84,11 @@ class Random:
 
 def cast(values: Array, name: str) -> Array:
     """Return float64 numbers converted to a type: rounded to nearest, clipped to the range of an integer type."""
-    row = TYPES[name]
-    if row.kind == "float":
+    if TYPES[name].kind == "float":
         with np.errstate(all="ignore"):
-            return values.astype(row.dtype)
-    return from_integers(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(
-        values.shape
-    )
+            return values.astype(TYPES[name].dtype)
+    numbers = np.rint(np.nan_to_num(values)).ravel().tolist()
+    return from_integers(map(int, numbers), name).reshape(values.shape)
 
 
 def log2(values: Array) -> Array:
@@ -95,8 +101,8 @@ def log2(values: Array) -> Array:
 
 def has_sign(name: str) -> bool:
     """Return whether a type has negative numbers."""
-    row = TYPES[name]
-    return row.kind == "int" or (row.kind == "float" and float_type(name).has_zero)
+    kind = TYPES[name].kind
+    return float_type(name).has_zero if kind == "float" else kind == "int"
 
 
 # --- pairs of operands ---------------------------------------------------------------------------
@@ -188,10 +194,9 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 @cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
-    cases = _float_cases if TYPES[x_name].kind == "float" else _integer_cases
-    tried = cases(x_name, _Draws(f"exact cases {x_name} {y_name} {number}"))
-    names = x_name, y_name
-    fitting = (pair for pair in islice(tried, 3 * count) if all(map(_representable, pair, names)))
+    random, names = Random(f"exact cases {x_name} {y_name} {number}"), (x_name, y_name)
+    tried = (_exact_pair(x_name, random) for _ in range(3 * count))
+    fitting = (pair for pair in tried if all(map(_representable, pair, names)))
     arrays = []
     for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
         if TYPES[name].kind == "float":
@@ -201,71 +206,52 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     return Pairs(*arrays)
 
 
-class _Draws(Random):
-    """Single numbers at random, drawn a thousand at a time."""
+def _exact_pair(name: str, random: Random) -> tuple[Fraction, Fraction]:
+    """Return x and y, which their types may lack.
 
-    _numbers: list[float] = []  # noqa: RUF012
-
-    def one(self, low: float = 0, high: float = 1) -> float:
-        self._numbers = self._numbers or self.uniform(0, 1, 1000).tolist()
-        return low + (high - low) * self._numbers.pop()
-
-    def integer(self, low: int, high: int) -> int:
-        return int(self.one(low, high + 1) // 1)
-
-
-def _float_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield cases with a normal or subnormal result, or a tie in either range."""
-    facts = float_type(name)
-    while True:
-        f = draws.integer(0, _MOST_ROOTS) if draws.one() < 0.5 else 0
+    The power of a float is normal, subnormal, or a tie in either range, that of an integer up to the ends of the range.
+    """
+    e = 0
+    if TYPES[name].kind != "float":
+        f, bits = random.integer(0, _MOST_ROOTS), TYPES[name].bits
+        root = int(2 ** random.one(0, bits / 2**f))
+        n = random.integer(0, 1 + bits // max(1, root.bit_length() - 1))
+    else:
+        facts, root = float_type(name), 1
+        f = random.integer(0, _MOST_ROOTS) if random.one() < 0.5 else 0
         digits = facts.digits / 2**f  # of an odd root, preferably a small one
-        root = 1
-        if (limit := 2**digits) > 3 and draws.one() >= 0.1:
-            root = min(int(2 ** draws.one(1, digits)) | 1, int(limit) - 1 | 1)
-        n = _exponent_for(root, facts.digits + 1, draws)
+        if (limit := 2**digits) > 3 and random.one() >= 0.1:
+            root = min(int(2 ** random.one(1, digits)) | 1, int(limit) - 1 | 1)
+        n = _exponent_for(root, facts.digits + 1, random)
         if f:
             n = max(n - 1 + n % 2, 1)
         # The result's last digit: at a tie in the subnormal range, or anywhere.
         wanted = facts.least_exponent - 1
-        if draws.one() > 0.3:
-            wanted = draws.integer(facts.least_exponent - 2, facts.greatest_exponent)
+        if random.one() > 0.3:
+            wanted = random.integer(facts.least_exponent - 2, facts.greatest_exponent)
         e = round(wanted / n) << f if n else 0
-        sign = -1 if f == 0 and draws.one() < 0.3 else 1
-        yield sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
+    sign = -1 if f == 0 and random.one() < 0.3 else 1
+    return sign * Fraction(root ** (1 << f)) * Fraction(2) ** e, Fraction(n, 1 << f)
 
 
-def _exponent_for(root: int, digits: int, draws: _Draws) -> int:
+def _exponent_for(root: int, digits: int, random: Random) -> int:
     """Return an n such that root^n has at most ``digits`` digits, preferably the greatest; any n for root 1."""
     if root == 1:
-        magnitude = int(2 ** draws.one(0, 8))
-        return magnitude if draws.one() < 0.5 else -magnitude
+        magnitude = int(2 ** random.one(0, 8))
+        return magnitude if random.one() < 0.5 else -magnitude
     n = 1
     while (root ** (n + 1)).bit_length() <= digits:
         n += 1
-    return n if draws.one() < 0.5 else draws.integer(0, n)
-
-
-def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield perfect powers with fractional exponents, and powers up to the ends of the range."""
-    bits = TYPES[name].bits
-    while True:
-        f = draws.integer(0, _MOST_ROOTS)
-        root = int(2 ** draws.one(0, bits / 2**f))
-        n = draws.integer(0, 1 + bits // max(1, root.bit_length() - 1))
-        sign = -1 if f == 0 and draws.one() < 0.3 else 1
-        yield Fraction(sign * root ** (1 << f)), Fraction(n, 1 << f)
+    return n if random.one() < 0.5 else random.integer(0, n)
 
 
 def _representable(value: Fraction, name: str) -> bool:
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return value.denominator == 1 and least <= value <= largest
-    try:
-        nearest = float(cast(np.array(float(value)), name).astype(np.float64))
-    except OverflowError:
-        return False
-    return math.isfinite(nearest) and Fraction(nearest) == value
+    with suppress(OverflowError):
+        return bool(value == cast(np.array(float(value)), name).astype(np.float64).item())
+    return False
 
 
 # --- cases of pairs --------------------------------------------------------------------------------
@@ -291,41 +277,35 @@ def line(row: OpVersion, array: Array) -> Array:
     return array.reshape((1,) * (least_rank(row) - 1) + (-1,))
 
 
-def elementwise(
-    row: OpVersion,
-    types: Types,
-    group: Group,
-    name: str,
-    pairs: Pairs,
-    *,
-    with_open: bool,
-    attributes: Mapping[str, Any] = {},
-) -> Iterator[Case]:
-    """Yield the cases of pairs of operands, element by element.
+def elementwise(group: Group, row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield the cases of a group of values, element by element.
 
     The elements that the document leaves open are a separate case, named ``...-open``: a runtime may refuse to compute
-    these. ``with_open`` says whether that case is wanted.
+    these. In quick mode only the grid that a report shows has it.
     """
-    for suffix, (inputs, values) in _parts(row, pairs).items():
-        id = case_id(row, types, group, name + suffix)
-        whole = Case(id, row.id, group, inputs, {**values, **attributes})
-        is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
-        for ending, chosen in (("", ~is_open), ("-open", is_open)):
-            if chosen.any() and (with_open or not ending):
-                some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
-                yield replace(whole, id=id + ending, inputs=some)
+    for name, pairs in PAIRS[group](row, types, mode):
+        with_open = mode == "full" or name == "grid"
+        for suffix, (inputs, attributes) in _parts(row, pairs).items():
+            if name == "scaled":
+                attributes["ScaleBias"] = _SCALE_BIAS
+            id = case_id(row, types, group, name + suffix)
+            whole = Case(id, row.id, group, inputs, attributes)
+            is_open = np.broadcast_to(unspecified(whole).elements.ravel(), inputs[0].size)
+            for ending, chosen in (("", ~is_open), ("-open", is_open)):
+                if chosen.any() and (with_open or not ending):
+                    some = tuple(line(row, array.ravel()[chosen]) for array in inputs)
+                    yield replace(whole, id=id + ending, inputs=some)
 
 
 def _parts(row: OpVersion, pairs: Pairs) -> dict[str, tuple[tuple[Array, ...], dict[str, Any]]]:
     """Return by a suffix inputs and attributes: all, or the bases of each exponent if that is an attribute."""
     if len(row.inputs) == 2:
         return {"": (tuple(line(row, array) for array in pairs), {})}
-    attribute = next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
     words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
     parts: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
     for word in np.unique(words)[::-1]:
         exponent = float(pairs.y[words == word][0])
-        parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {attribute: exponent}
+        parts[f"-y={exponent:.9g}"] = (line(row, pairs.x[words == word]),), {"Exponent": exponent}
     return parts
 
 
@@ -338,16 +318,13 @@ _ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
 
-def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield ordinary operands: one set, or in full mode four."""
     names = [*map(str, range(_SETS[mode]))]
     if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
         names.append("scaled")  # this attribute of DirectML changes the arithmetic
     for name in names:
-        pairs = ordinary(row, types, Random(case_id(row, types, "values", name)), _COUNT)
-        attributes = {"ScaleBias": _SCALE_BIAS} if name == "scaled" else {}
-        with_open = mode == "full"
-        yield from elementwise(row, types, "values", name, pairs, with_open=with_open, attributes=attributes)
+        yield name, ordinary(row, types, Random(case_id(row, types, "values", name)), _COUNT)
 
 
 def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
@@ -369,30 +346,26 @@ _SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
 _INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
-def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values."""
     x_name, y_name = operand_types(types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
-    grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
-    yield from elementwise(row, types, "special", "grid", grid, with_open=True)
-    full = mode == "full"
+    yield "grid", outer(chosen(x_name, _BASES), chosen(y_name, second))
     y = specials(y_name)
-    if len(types) == 1 and not full:
+    if len(types) == 1 and mode == "quick":
         y = y[:: len(y) // 8]  # each is a case of its own
-    yield from elementwise(row, types, "special", "all", outer(specials(x_name), y), with_open=full)
-    if full and len(types) == 2 and all(TYPES[name].bits <= 8 for name in types):
-        pairs = outer(every_value(x_name), every_value(y_name))
-        yield from elementwise(row, types, "special", "every-pair", pairs, with_open=True)
+    yield "all", outer(specials(x_name), y)
+    if mode == "full" and len(types) == 2 and all(TYPES[name].bits <= 8 for name in types):
+        yield "every-pair", outer(every_value(x_name), every_value(y_name))
 
 
 def chosen(name: str, values: tuple[float, ...]) -> Array:
     """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
         return integers_within([*integer_range(name), *_INTEGERS], name)
-    array = cast(np.array(values), name)
-    back = array.astype(np.float64)
-    same = (back == np.array(values)) & (np.signbit(back) == np.signbit(values))
-    return np.asarray(array[same | (np.isnan(back) & np.isnan(values))])
+    given, array = np.array(values), cast(np.array(values), name)
+    kept = array.astype(np.float64)
+    return np.asarray(array[(codes(kept) == codes(given)) | (np.isnan(kept) & np.isnan(given))])
 
 
 @cache
@@ -410,12 +383,9 @@ def specials(name: str) -> Array:
     odd = 2.0**facts.digits - 1  # the largest odd integer
     values = [1, 1 + step, 1 - step / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1, odd / 2]
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
-    with np.errstate(over="ignore"):
-        magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
+    magnitudes |= {*codes(cast(np.array(values), name)).tolist()}
     fitting = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
-    return from_codes(
-        sorted({magnitude | sign for magnitude in fitting for sign in (0, facts.sign_bit)}), name
-    )
+    return from_codes(sorted({code | sign for code in fitting for sign in (0, facts.sign_bit)}), name)
 
 
 def every_value(name: str) -> Array:
@@ -434,12 +404,10 @@ if not FOLDER.is_dir():
     FOLDER = _PACKAGE.parents[1] / "data" / "worst_cases"
 
 
-def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield the hard cases of these types, powers very near a boundary between two results, if there are any."""
-    if row.kernel != "prelu" and len(types) == 2:
-        pairs = hard_pairs(*types)
-        if len(pairs.x):
-            yield from elementwise(row, types, "hard", "0", pairs, with_open=mode == "full")
+    if row.kernel != "prelu" and len(types) == 2 and len((pairs := hard_pairs(*types)).x):
+        yield "0", pairs
 
 
 @cache
@@ -455,29 +423,30 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
 # --- edges ---------------------------------------------------------------------------------------
 
 
-def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
     """Yield operands near the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(types)
     for number in range(_SETS[mode]):
-        random = Random(case_id(row, types, "edge", str(number)))
+        name = str(number)
+        random = Random(case_id(row, types, "edge", name))
         if row.kernel == "prelu":
-            pairs = prelu_edges(x_name, random)
+            yield name, prelu_edges(x_name, random)
         elif len(types) == 1:
             # The powers of these bases are near the ends of the range.
             y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
             x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
-            pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
+            yield name, Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
             x = bases(x_name, random, 500)
             ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
-            pairs = joined(
+            parts = [
                 Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
                 exact_pairs(x_name, y_name, number, 300),
                 parity(x_name, y_name),
                 Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
-            )
-        yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
+            ]
+            yield name, joined(*parts)
 
 
 def end_logs(name: str, random: Random, count: int) -> Array:
@@ -563,3 +532,8 @@ def prelu_edges(name: str, random: Random) -> Pairs:
     odd = random.integers(half // 2, max(half * 2 // 3, half // 2 + 1), 200) * 2 + 1
     ties = cast(-odd.astype(np.float64), name), cast(random.choose([0.75, 1.5, 3.0, -1.5], 200), name)
     return joined(Pairs(*least), Pairs(*most), Pairs(*ties), anything)
+
+
+PAIRS: Mapping[Group, Callable[[OpVersion, Types, Mode], Iterator[tuple[str, Pairs]]]]
+PAIRS = {"values": values, "special": special, "edge": edge, "hard": hard}
+"""The functions that yield the pairs of a group, each with a name."""

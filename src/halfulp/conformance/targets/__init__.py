@@ -11,13 +11,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import filterfalse
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError, did_you_mean, named
@@ -25,20 +25,6 @@ from halfulp.installed import RUNTIME_ALIASES, has_module, versions
 from halfulp.models.files import SUFFIXES
 from halfulp.specs import ids
 from halfulp.types import TYPES
-
-
-@dataclass
-class Target:
-    """A runtime that is loaded in this process.
-
-    ``run`` returns the outputs, as NumPy arrays of their own types, for the arguments that ``prepare`` made of a case.
-    By any exception it refuses the model or the inputs, except by NotOfferedError and CrashedError. An exception of
-    ``prepare`` is a fault of halfulp.
-    """
-
-    run: Callable[..., list[Any]]
-    prepare: Callable[[Case], tuple[Any, ...]] = lambda case: (case,)
-    versions: Mapping[str, str] = field(default_factory=dict)  # that the runtime tells itself
 
 
 class NotOfferedError(Exception):
@@ -49,12 +35,18 @@ class CrashedError(Exception):
     """The program that a target started died; the text names the signal."""
 
 
-def offered(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that says by NotImplementedError that the runtime does not offer such types or shapes."""
-    try:
-        return function(*arguments)
-    except NotImplementedError as error:
-        raise NotOfferedError(str(error)) from None
+class Target(NamedTuple):
+    """A runtime that is loaded in this process.
+
+    ``run`` returns the outputs, as NumPy arrays of their own types, for the arguments that ``prepare`` made of a case.
+    By any exception it refuses the model or the inputs, except by CrashedError and the one that says that it does not
+    offer this. An exception of ``prepare`` is a fault of halfulp.
+    """
+
+    run: Callable[..., list[Any]]
+    prepare: Callable[[Case], tuple[Any, ...]] = lambda case: (case,)
+    versions: Mapping[str, str] = {}  # that the runtime tells itself
+    not_offered: type[Exception] = NotOfferedError
 
 
 def ending(code: int) -> str:
@@ -121,9 +113,8 @@ class TargetSpec:
         file, _, name = self.code.partition(".")
         load = getattr(import_module(f"halfulp.conformance.targets.{file}"), name)
         target: Target = load(threads, self.argument)
-        return replace(
-            target, versions={**target.versions, **versions(*f"{self.measured} {self.pip}".split())}
-        )
+        installed = versions(*f"{self.measured} {self.pip}".split())
+        return target._replace(versions={**target.versions, **installed})
 
 
 # The newest version of each operator is the last one of the table.

@@ -20,7 +20,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, offered
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
@@ -120,10 +120,10 @@ def function(threads: int, argument: str) -> Target:
     """Call a function of two arrays of one shape, ``module:f``, which returns one of the first's type and shape."""
     called = imported(argument)
 
-    def run(case: Case) -> list[Array]:
-        return [np.asarray(offered(called, *map(np.array, np.broadcast_arrays(*case.inputs))))]
+    def of_one_shape(x: Any, y: Any) -> Any:
+        return called(*map(np.array, np.broadcast_arrays(x, y)))
 
-    return Target(run)
+    return library(of_one_shape, of_one_shape)
 
 
 def pipe(threads: int, argument: str) -> Target:
@@ -164,14 +164,13 @@ def pipe(threads: int, argument: str) -> Target:
 # --- libraries that take a few lines -----------------------------------------------------------------
 
 
-def library(pow: _Function, prelu: _Function | None = None, versions: Mapping[str, str] = {}) -> Target:
+def library(pow: _Function, prelu: Any = None, versions: Mapping[str, str] = {}) -> Target:
     """Return the target of functions of arrays that broadcast; by NotImplementedError they lack the types."""
 
     def run(case: Case) -> list[Array]:
-        function: Any = prelu if _is_prelu(case) else pow
-        return [np.asarray(offered(function, *case.inputs))]
+        return [np.asarray((prelu if _is_prelu(case) else pow)(*case.inputs))]
 
-    return Target(run, versions=versions)
+    return Target(run, versions=versions, not_offered=NotImplementedError)
 
 
 def symbol(threads: int, argument: str) -> Target:

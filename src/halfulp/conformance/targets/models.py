@@ -18,7 +18,7 @@ from onnx import helper
 import halfulp.backend as backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported, offered
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
 from halfulp.models.onnx.tensors import declaration, dtype_of
@@ -144,11 +144,7 @@ def _provider(ort: Any, integration: Any, name: str) -> str:
 def openvino(threads: int, argument: str) -> Target:
     """Read, compile and infer the model with OpenVINO on the CPU."""
     core, infer = _openvino(threads)
-
-    def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-        return infer(core.read_model(model.SerializeToString()), inputs)
-
-    return Target(run, _prepared)
+    return Target(lambda model, inputs: infer(core.read_model(model.SerializeToString()), inputs), _prepared)
 
 
 def openvino_native(threads: int, argument: str) -> Target:
@@ -236,7 +232,13 @@ def command(threads: int, argument: str) -> Target:
             for name, path in files.items():
                 words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-            _check_status(done.returncode, done.stderr)
+            if code := done.returncode:
+                number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
+                if 0 < number < signal.NSIG:
+                    raise CrashedError(ending(-number))
+                # The last line that a program writes is the reason why it failed.
+                lines = list(filter(None, map(str.strip, done.stderr.decode(errors="replace").splitlines())))
+                raise RuntimeError(": ".join([ending(code), *lines[-1:]]))
             if not files["outputs.npz"].exists():
                 raise RuntimeError("exited with status 0, and wrote no outputs")
             try:
@@ -252,17 +254,6 @@ def command(threads: int, argument: str) -> Target:
     return Target(run, _prepared)
 
 
-def _check_status(code: int, errors: bytes) -> None:
-    if code == 0:
-        return
-    number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
-    if 0 < number < signal.NSIG:
-        raise CrashedError(ending(-number))
-    # The last line that a program writes is the reason why it failed.
-    lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    raise RuntimeError(": ".join([ending(code), *lines[-1:]]))
-
-
 def _typed(array: Array, number: int) -> Array:
     """Return the bits of a type that NumPy lacks as that type."""
     dtype = dtype_of(number)
@@ -276,7 +267,11 @@ def _typed(array: Array, number: int) -> Array:
 
 def library(compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> Target:
     """Return the target of a function of a model. NotImplementedError says that the runtime lacks the types."""
-    return Target(lambda model, inputs: offered(compute, model, list(inputs.values())), _prepared)
+    return Target(
+        lambda model, inputs: compute(model, list(inputs.values())),
+        _prepared,
+        not_offered=NotImplementedError,
+    )
 
 
 def tract(threads: int, argument: str) -> Target:

@@ -39,9 +39,7 @@ FEATURE_LEVELS = (  # without the prefix DML_FEATURE_LEVEL_, oldest first
 
 # --- tensors -------------------------------------------------------------------------------------
 
-DATA_TYPES: Mapping[str, ElementType] = {
-    row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8
-}
+DATA_TYPES = {row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8}
 """The element types by name, without the prefix DML_TENSOR_DATA_TYPE_."""
 
 _MOST = 2**32 - 1
@@ -113,42 +111,24 @@ class DML_BUFFER_TENSOR_DESC:
         strides = self.Strides
         if strides is not None:
             strides = tuple(_uint(stride, "C4", "a stride") for stride in strides)
-        vars(self).update(  # a frozen class has no other way
-            DataType=short(self.DataType, "DML_TENSOR_DATA_TYPE_"),
-            Flags=short(self.Flags, "DML_TENSOR_FLAG_"),
-            Sizes=sizes,
-            Strides=strides,
-            DimensionCount=_uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes),
-            GuaranteedBaseOffsetAlignment=_uint(
-                self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment"
-            ),
-        )
+        count = _uint(self.DimensionCount, "C2", "DimensionCount") or len(sizes)
+        alignment = _uint(self.GuaranteedBaseOffsetAlignment, "C7", "GuaranteedBaseOffsetAlignment")
         total = _uint(self.TotalTensorSizeInBytes, "C6", "TotalTensorSizeInBytes", 2**64 - 1)
-        self._check()
-        least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, sizes, strides)
-        vars(self).update(TotalTensorSizeInBytes=total or least)
-        if self.TotalTensorSizeInBytes < least:
-            message = "TotalTensorSizeInBytes is too small for the tensor"
-            raise error("C6", message, expected=f"at least {least}", got=total)
-
-    def _check(self) -> None:
-        itemsize = self.element_type.dtype.itemsize
-        counts = {len(self.Sizes), self.DimensionCount, len(self.Strides or self.Sizes)}
-        if counts != {self.DimensionCount} or not 1 <= self.DimensionCount <= 8:
-            got = f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}"
-            rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
-            raise error("C2", rule, got=got)
-        if 0 in self.Sizes or prod(self.Sizes) > _MOST:
-            limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
-            raise error("C3", limit, got=_line(self.Sizes))
-        if _reach(self.Sizes, self.Strides) > _MOST:
-            raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(self.Strides))
-        alignment = self.GuaranteedBaseOffsetAlignment
+        flags, itemsize = short(self.Flags, "DML_TENSOR_FLAG_"), self.element_type.dtype.itemsize
+        _check_dims(count, sizes, strides)
         if alignment.bit_count() > 1 or 0 < alignment < itemsize:
             rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
             raise error("C7", rule, got=alignment)
-        if self.Flags not in ("NONE", "OWNED_BY_DML"):
-            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=self.Flags)
+        if flags not in ("NONE", "OWNED_BY_DML"):
+            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=flags)
+        least = DMLCalcBufferTensorSize(self.DataType, count, sizes, strides)
+        if 0 < total < least:
+            message = "TotalTensorSizeInBytes is too small for the tensor"
+            raise error("C6", message, expected=f"at least {least}", got=total)
+        kind = short(self.DataType, "DML_TENSOR_DATA_TYPE_")
+        made = kind, flags, count, sizes, strides, total or least, alignment
+        # A frozen class has no other way.
+        vars(self).update(zip((field.name for field in fields(self)), made, strict=True))
 
     @property
     def element_type(self) -> ElementType:
@@ -162,6 +142,17 @@ class DML_BUFFER_TENSOR_DESC:
         return tuple(stride * self.element_type.dtype.itemsize for stride in self.Strides or packed)
 
 
+def _check_dims(count: int, sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
+    if {len(sizes), len(strides or sizes)} != {count} or not 1 <= count <= 8:
+        rule = "DimensionCount must be 1 to 8, and the number of Sizes and of Strides"
+        raise error("C2", rule, got=f"{count}, Sizes {_line(sizes)}, Strides {_line(strides)}")
+    if 0 in sizes or prod(sizes) > _MOST:
+        limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
+        raise error("C3", limit, got=_line(sizes))
+    if _reach(sizes, strides) > _MOST:
+        raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(strides))
+
+
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
     """Return whether two elements of a tensor share memory."""
     dims = sorted(dim for dim in zip(tensor.byte_strides, tensor.Sizes, strict=True) if dim[1] > 1)
@@ -170,9 +161,8 @@ def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
         return False
     # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
     # dim shares memory with the slice of all other indices.
-    memory = np.lib.stride_tricks.as_strided(
-        np.empty(1, tensor.element_type.dtype), tensor.Sizes, tensor.byte_strides
-    )
+    one = np.empty(1, tensor.element_type.dtype)
+    memory = np.lib.stride_tricks.as_strided(one, tensor.Sizes, tensor.byte_strides)
     for axis in range(memory.ndim):
         first, others = memory[(0,) * axis + (slice(0, 1),)], memory[(0,) * axis + (slice(1, None),)]
         if others.size and share(first, others):

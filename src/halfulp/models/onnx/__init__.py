@@ -9,23 +9,23 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
-from operator import or_
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 
-from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable
-from halfulp.models.files import Source, format_of, read_source
+from halfulp.errors import HalfulpError, HalfulpWarning, ModelError, UnsupportedError, printable, within
+from halfulp.models.files import Source, format_of, inside, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, FunctionTypes, Scope, Types, infer_types
-from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, mapped
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions, infer_types
+from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, external_data, light_copy, link
 
 _SORTED = (
     "its nodes were not in order and have been sorted; a node without a name has its number in the new order"
@@ -48,7 +48,7 @@ class Onnx(Model):
         ask: Ask = "foreign",
     ) -> None:
         self.proto, self.file, self.folder = proto, file, folder
-        self._ask, self._reader = ask, TensorReader(file, folder)
+        self._ask, self._reader = ask, TensorReader(folder)
         self._scopes: dict[str, Scope] = {}  # by path
 
     @cached_property
@@ -84,7 +84,8 @@ class Onnx(Model):
         return None
 
     def _built(self, keep_unknown: bool = True, check_ours: bool = True) -> Graph:
-        return Builder(self.proto, self.file, self._reader, keep_unknown, check_ours).graph()
+        with within(self.file):
+            return Builder(self.proto, self.file, self._reader, keep_unknown, check_ours).graph()
 
     def of(self, proto: ModelProto) -> Onnx:
         """Return another message as a model of this file and folder."""
@@ -104,9 +105,13 @@ class Onnx(Model):
 
     @contextmanager
     def mapped(self) -> Iterator[Onnx]:
-        """Yield the model with its weights in a file that all sessions map."""
-        with mapped(self.proto, self.file, self.folder) as (proto, folder):
-            light = Onnx(proto, self.file, folder)
+        """Yield the model with its weights in a file that all sessions map, in a folder with its external data."""
+        with TemporaryDirectory(prefix="halfulp-") as temporary:
+            folder = Path(temporary)
+            with within(self.file):
+                for location in set(external_data(self.proto)) if self.folder is not None else ():
+                    link(inside(self.folder, location, "external data"), folder / location)
+                light = Onnx(light_copy(self.proto, folder), self.file, folder)
             del self
             yield light
 
@@ -114,8 +119,7 @@ class Onnx(Model):
     def types(self) -> dict[str, Types]:
         """The types of the values of each graph by the graph's path, also in functions that are called."""
         types = infer_types(self.proto, self.file, ask=self._ask)
-        inside = FunctionTypes(self.proto, types, self.file, self._ask)
-        return reduce(or_, map(inside.of, walk.reached(self.proto)), types)
+        return infer_functions(self.proto, types, self.file, self._ask)[0]
 
     def scopes(self, only: walk.Owner | None = None) -> Iterator[Scope]:
         """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""

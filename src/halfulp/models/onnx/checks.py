@@ -7,16 +7,17 @@ versions are checked here, because the checker leaves gaps there.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.errors import REPAIR, ModelError, UnsupportedError, printable, within
-from halfulp.models.graph import Array, Graph, Node, Value, describe
+from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, printable, within
+from halfulp.models.graph import Graph, Node, Value, describe
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.tensors import TensorReader, declared
 from halfulp.specs import in_force
@@ -29,6 +30,7 @@ _MOST_NODES = 1_000_000
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _NEWER = "or a newer onnx package: pip install --upgrade onnx"
+_NAME = attrgetter("name")
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
 
 
@@ -68,9 +70,7 @@ def check_calls(model: ModelProto, file: str) -> None:
     # The nodes that a call of each function expands to, and the levels of graphs and calls from its body on.
     measures: dict[walk.Identity, tuple[int, int]] = {}
 
-    def measure(
-        nodes: Sequence[NodeProto], where: str, depth: int, *callers: walk.Identity
-    ) -> tuple[int, int]:
+    def measure(nodes: Any, where: str, depth: int, *callers: walk.Identity) -> tuple[int, int]:
         size, height = len(nodes), 0
         for index, node in enumerate(nodes):
             key = walk.identity(node) if functions else ("", "", "")
@@ -81,18 +81,16 @@ def check_calls(model: ModelProto, file: str) -> None:
             if key in callers:
                 cycle = (*callers[callers.index(key) :], key)
                 names = ", ".join(printable(function) for _, function, _ in cycle)
-                raise ModelError(
-                    f"the function {printable(key[1])!r} calls itself: {names}", file=file, node=name
-                )
+                message = f"the function {printable(key[1])!r} calls itself: {names}"
+                raise ModelError(message, file=file, node=name)
             if depth + measures.get(key, (0, 1))[1] > walk.DEEPEST:
                 message = "its graphs and functions nest too deep"
                 raise ModelError(message, file=file, node=name, expected=f"at most {walk.DEEPEST}")
             inner = [measure(graph.node, f"{name}.{each}", depth + 1, *callers) for each, graph in bodies]
-            if key in functions:
-                if key not in measures:
-                    body = functions[key].node
-                    measures[key] = measure(body, printable(key[1]), depth + 1, *callers, key)
-                inner.append(measures[key])
+            if key in functions and key not in measures:
+                body, called = functions[key].node, printable(key[1])
+                measures[key] = measure(body, called, depth + 1, *callers, key)
+            inner += [measures[key]] if key in functions else []
             sizes, heights = zip(*inner, strict=True)
             size, height = size + sum(sizes), max(height, *heights)
         return size, height + 1
@@ -130,10 +128,6 @@ class Ports(NamedTuple):
     numbers: tuple[range, range]  # of inputs and of outputs
     attributes: Mapping[str, bool]  # whether each is required
     is_deprecated: bool
-
-    def types(self, port: Port) -> frozenset[str]:
-        """Return the types that an input or output can have."""
-        return self.allowed.get(port.type_str, frozenset((port.type_str,)))
 
 
 def port_at(ports: Sequence[Port], index: int) -> Port:
@@ -189,9 +183,8 @@ def version_of(node: NodeProto, opset: int) -> int | None:
         needed = {name for name, is_required in row.attributes.items() if is_required}
         fits = needed <= given <= row.attributes.keys()
         fits &= len(node.input) in row.numbers[0] and len(node.output) in row.numbers[1]
-        return fits and (
-            version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
-        )
+        is_tried = fits and version != opset
+        return fits and not (is_tried and _refused(node, node.attribute, {"": version}, onnx.IR_VERSION))
 
     if is_valid(opset) or opset > (newest := onnx.defs.onnx_opset_version()):
         return None
@@ -209,18 +202,16 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
     The checker would look for external data in the working directory, and would not find a subgraph's outer names.
     """
     bare = AttributeProto(name=attribute.name, type=attribute.type)
-    match attribute.type:
-        case AttributeProto.TENSOR:
-            bare.t.CopyFrom(TensorProto(data_type=attribute.t.data_type, dims=[0]))
-        case AttributeProto.GRAPH:
-            bare.g.name = "body"
-        case AttributeProto.SPARSE_TENSOR:
-            kind = attribute.sparse_tensor.values.data_type
-            bare.sparse_tensor.dims.append(1)
-            bare.sparse_tensor.values.CopyFrom(TensorProto(name="v", data_type=kind, dims=[0]))
-            bare.sparse_tensor.indices.CopyFrom(TensorProto(name="i", data_type=TensorProto.INT64, dims=[0]))
-        case _:
-            return attribute
+    if attribute.type == AttributeProto.TENSOR:
+        bare.t.MergeFrom(TensorProto(data_type=attribute.t.data_type, dims=[0]))
+    elif attribute.type == AttributeProto.GRAPH:
+        bare.g.name = "body"
+    elif attribute.type == AttributeProto.SPARSE_TENSOR:
+        values = TensorProto(name="v", data_type=attribute.sparse_tensor.values.data_type, dims=[0])
+        indices = TensorProto(name="i", data_type=TensorProto.INT64, dims=[0])
+        bare.sparse_tensor.MergeFrom(onnx.SparseTensorProto(values=values, indices=indices, dims=[1]))
+    else:
+        return attribute
     return bare
 
 
@@ -231,17 +222,16 @@ class _Around(NamedTuple):
     """The surroundings of nodes."""
 
     opsets: Mapping[str, int]  # the version of each domain
-    names: ChainMap[
-        str, bool
-    ]  # the values of the graph and of those around it, and whether each is defined yet
-    binding: (
-        Mapping[str, AttributeProto] | None
-    )  # the attributes of the function around; None outside of functions
+    names: ChainMap[str, bool]  # the values of this graph and of those around it; whether each is defined yet
+    binding: Mapping[str, AttributeProto] | None  # the attributes of the function around, if there is one
     where: str  # the name of the graph or function in messages
 
 
 class Builder:
-    """Checks a model and makes its graph, with the options of :meth:`Onnx.check`, which has the errors."""
+    """Checks a model and makes its graph, with the options of :meth:`Onnx.check`, which has the errors.
+
+    Errors of nodes name them. The caller names the file in all others.
+    """
 
     def __init__(
         self, proto: ModelProto, file: str, tensors: TensorReader, keep_unknown: bool, check_ours: bool
@@ -257,97 +247,81 @@ class Builder:
         """Return the model's graph."""
         proto = self._proto
         if not proto.HasField("ir_version") or proto.ir_version < 1:
-            self._fail("not an ONNX model: it has no IR version")
+            raise HalfulpError("not an ONNX model: it has no IR version")
         if proto.ir_version > onnx.IR_VERSION:
             newest = f"at most {onnx.IR_VERSION}, {_NEWER}"
-            self._fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
+            message = "its IR version is newer than the onnx package"
+            raise HalfulpError(message, expected=newest, got=proto.ir_version)
         if not proto.HasField("graph"):
-            self._fail("has no graph")
+            raise HalfulpError("has no graph")
         check_text(proto, self._file)
         for function in proto.functions:
             if walk.identity(function) in self._functions:
-                self._fail(f"defines the function {function.name!r} twice")
+                raise HalfulpError(f"defines the function {function.name!r} twice")
             self._functions[walk.identity(function)] = function
         opsets = checked_opsets(proto.opset_import, "the model", self._file)
         if not opsets and proto.ir_version < 3:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
         if not proto.graph.output:
-            self._fail("the graph has no output")
+            raise HalfulpError("the graph has no output")
         check_calls(proto, self._file)
         return self._graph(proto.graph, _Around(opsets, ChainMap(), None, ""))
 
-    def _fail(self, message: str, node: str | None = None, **shown: Any) -> NoReturn:
-        raise ModelError(message, file=self._file, node=node, **shown)
-
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
         """Build a graph or subgraph."""
-        names, inside = around.names, around.where and f" of {around.where}"
-        inputs = tuple(declared(info, self._file) for info in proto.input)
-        input_names = [value.name for value in inputs]
-        self._check_distinct(input_names, f"input{inside}")
-        constants = self._constants(proto, inside)
-        names.update(dict.fromkeys((*constants, *input_names), True))
-        outputs = tuple(declared(info, self._file) for info in proto.output)
-        nodes = self._nodes(proto.node, around, [value.name for value in outputs], inside)
-        known = {info.name: declared(info, self._file) for info in proto.value_info}
-        known |= {value.name: value for value in (*inputs, *outputs)}
+        inside = around.where and f" of {around.where}"
+        fields = proto.input, proto.output, proto.value_info
+        inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
+        _check_distinct(map(_NAME, inputs), f"input{inside}")
+        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
+        _check_distinct(map(_NAME, weights), f"initializer{inside}")
+        constants = {
+            tensor.name: self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
+            for tensor in proto.initializer
+        }
+        for sparse in proto.sparse_initializer:
+            what = f"sparse initializer {sparse.values.name!r}{inside}"
+            constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
+        around.names.update(dict.fromkeys((*constants, *map(_NAME, inputs)), True))
+        nodes = self._nodes(proto, around, inside)
+        known = {value.name: value for value in (*others, *inputs, *outputs)}
         for name in filter(known.__contains__, constants):
             if not known[name].fits(array := constants[name]):
                 message = f"initializer {name!r}{inside} contradicts its declaration"
                 got = describe(type_name(array.dtype), array.shape)
-                self._fail(message, expected=known[name], got=got, run=REPAIR)
+                raise HalfulpError(message, expected=known[name], got=got, run=REPAIR)
         return Graph(inputs, outputs, constants, nodes, known)
 
-    def _constants(self, proto: GraphProto, inside: str) -> dict[str, Array]:
-        weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
-        self._check_distinct((tensor.name for tensor in weights), f"initializer{inside}")
-        constants = {}
-        for tensor in proto.initializer:
-            constants[tensor.name] = self._tensors.read(tensor, f"initializer {tensor.name!r}{inside}")
-        for sparse in proto.sparse_initializer:
-            what = f"sparse initializer {sparse.values.name!r}{inside}"
-            constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
-        return constants
-
-    def _check_distinct(self, names: Iterable[str], what: str) -> None:
-        """Refuse names that are empty or repeated."""
-        seen: set[str] = set()
-        for name in names:
-            if not name or name in seen:
-                self._fail(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
-            seen.add(name)
-
-    def _nodes(
-        self, protos: Iterable[NodeProto], around: _Around, results: Iterable[str], inside: str
-    ) -> tuple[Node, ...]:
+    def _nodes(self, owner: walk.Owner, around: _Around, inside: str) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
         names, defined = around.names, around.names.maps[0]
         labelled = [
-            (proto, tuple(proto.input), tuple(proto.output), label(proto, index, around.where))
-            for index, proto in enumerate(protos)
+            (label(proto, index, around.where), proto, tuple(proto.input), tuple(proto.output))
+            for index, proto in enumerate(owner.node)
         ]
-        for _, _, outputs, node in labelled:
+        for node, _, _, outputs in labelled:
             for name in filter(None, outputs):
                 if name in defined:
-                    self._fail(f"its output {name!r} is defined before", node)
+                    raise ModelError(f"its output {name!r} is defined before", file=self._file, node=node)
                 defined[name] = False
         nodes = []
-        for proto, inputs, outputs, node in labelled:
-            for name in filter(None, inputs):
-                if not (defined if name in defined else names).get(name):
-                    # The nodes are sorted (in_order), so that the maker of an input comes later only on a cycle.
-                    if name in names:
-                        self._fail(f"the graph has a cycle through its input {name!r}", node)
-                    self._fail(f"it reads {name!r}, which nothing defines", node)
-            nodes.append(self._node(proto, inputs, outputs, around, node))
+        for node, proto, inputs, outputs in labelled:
+            with within(self._file, node):
+                for name in filter(None, inputs):
+                    if not (defined if name in defined else names).get(name):
+                        message = f"it reads {name!r}, which nothing defines"
+                        if name in names:  # its maker comes later: the nodes are sorted (in_order)
+                            message = f"the graph has a cycle through its input {name!r}"
+                        raise HalfulpError(message)
+                nodes.append(self._node(node, proto, inputs, outputs, around))
             defined.update(dict.fromkeys(filter(None, outputs), True))
-        for name in results:
+        for name in owner.output if isinstance(owner, FunctionProto) else map(_NAME, owner.output):
             if not names.get(name):
-                self._fail(f"output {name!r}{inside} is made by no node")
+                raise HalfulpError(f"output {name!r}{inside} is made by no node")
         return tuple(nodes)
 
     def _node(
-        self, proto: NodeProto, inputs: tuple[str, ...], outputs: tuple[str, ...], around: _Around, node: str
+        self, name: str, proto: NodeProto, inputs: tuple[str, ...], outputs: tuple[str, ...], around: _Around
     ) -> Node:
         domain, op_type = walk.plain_domain(proto.domain), proto.op_type
         function = self._functions.get(walk.identity(proto)) if self._functions else None
@@ -357,33 +331,25 @@ class Builder:
         if opset is None:
             asked = f"domain={domain!r}, version=N" if domain else "version=N"
             way_out = f"the exporter's version: in Python, model.opset_import.add({asked}), then onnx.save"
-            self._fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node, expected=way_out)
-        given, values = self._attributes(proto, around, node) if proto.attribute else ([], {})
-        schema, body = None, None
+            raise HalfulpError(f"the domain {domain or 'ai.onnx'!r} is not imported", expected=way_out)
+        given, values = self._attributes(proto, around, name) if proto.attribute else ([], {})
+        node = Node(name, "onnx", domain, op_type, str(opset), opset, inputs, outputs, values)
         if function is not None:
-            body = self._call(function, proto, given, node)
+            node.function = self._call(function, proto, given)
         elif self._check_ours or not walk.is_ours(proto):
             schema = schema_in_force(domain, op_type, opset)
             if schema is not None:
-                self._check_node(proto, inputs, outputs, given, values, around.opsets, node)
+                node.version = str(schema.since_version)
+                self._check_node(node, proto, given, around.opsets)
             elif not self._keep_unknown:
-                self._refuse_unknown(domain, op_type, opset, node)
-        source = None
+                if is_known(domain):
+                    where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
+                    raise HalfulpError(f"no operator {op_type!r} in {where}")
+                expected = "the operators of ONNX, or a function in the model"
+                raise UnsupportedError(f"no operator {op_type!r} of the domain {domain!r}", expected=expected)
         if (domain, op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            source = walk.with_attributes(proto, (a for a in given if a.type != AttributeProto.GRAPH))
-        version = str(opset if schema is None else schema.since_version)
-        kind = domain, op_type, version, opset
-        return Node(node, "onnx", *kind, inputs, outputs, values, function=body, source=source)
-
-    def _refuse_unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
-        """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""
-        if is_known(domain):
-            where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
-            self._fail(f"no operator {op_type!r} in {where}", node)
-        raise UnsupportedError(
-            f"{self._file}, node {node}: no operator {op_type!r} of the domain {domain!r}",
-            expected="the operators of ONNX, or a function in the model",
-        )
+            node.source = walk.with_attributes(proto, (a for a in given if a.type != AttributeProto.GRAPH))
+        return node
 
     def _attributes(
         self, proto: NodeProto, around: _Around, node: str
@@ -393,19 +359,21 @@ class Builder:
         values: dict[str, Any] = {}
         for given in proto.attribute:
             if given.ref_attr_name and around.binding is None:
-                self._fail(f"its attribute {given.name!r} refers to a function", node)
+                raise HalfulpError(f"its attribute {given.name!r} refers to a function")
             attribute = walk.bound(given, around.binding or {})
             if attribute is None:
                 continue
             if attribute is not given:
                 self._copy(attribute.ByteSize())
-            if attribute.name in values:
-                self._fail(f"its attribute {attribute.name!r} is given twice", node)
+            name = attribute.name
+            if name in values:
+                raise HalfulpError(f"its attribute {name!r} is given twice")
             if attribute.type == AttributeProto.GRAPH:
-                inner = around._replace(names=around.names.new_child(), where=f"{node}.{attribute.name}")
-                values[attribute.name] = self._graph(attribute.g, inner)
+                inner = around._replace(names=around.names.new_child(), where=f"{node}.{name}")
+                with within(self._file):
+                    values[name] = self._graph(attribute.g, inner)
             else:
-                values[attribute.name] = self._value(attribute, node)
+                values[name] = self._value(attribute)
             attributes.append(attribute)
         return attributes, values
 
@@ -413,110 +381,103 @@ class Builder:
         """Add to the bytes of attributes that functions copy."""
         self._copied += size
         if self._copied > _MOST_BYTES:
-            most = f"at most {_MOST_BYTES} bytes"
-            self._fail("its functions copy too much of their attributes", expected=most)
+            message, most = "its functions copy too much of their attributes", f"at most {_MOST_BYTES} bytes"
+            raise ModelError(message, file=self._file, expected=most)
 
-    def _value(self, attribute: AttributeProto, node: str) -> Any:
+    def _value(self, attribute: AttributeProto) -> Any:
         """Return an attribute as a Python value: number, text, list, or array for a tensor."""
         what = f"attribute {attribute.name!r}"
-        if attribute.type not in _VALUES:
-            is_typed = attribute.type != AttributeProto.UNDEFINED
-            self._fail(f"{what} {'has an unsupported type' if is_typed else 'states no type'}", node)
-        try:
-            return _VALUES[attribute.type](attribute, self._tensors, what)
-        except UnicodeDecodeError:
-            self._fail(f"{what} is not UTF-8", node)
-        except ModelError as error:
-            shown: Mapping[str, Any] = error.shown
-            self._fail(error.message, node, **shown)
+        if attribute.type in _UNREAD:
+            raise HalfulpError(f"{what} {_UNREAD[attribute.type]}")
 
-    def _call(
-        self, function: FunctionProto, proto: NodeProto, attributes: list[AttributeProto], node: str
-    ) -> Graph:
+        def read(held: Any) -> Any:
+            if isinstance(held, bytes):
+                return held.decode()
+            if isinstance(held, TensorProto):
+                return self._tensors.read(held, what)
+            if isinstance(held, onnx.SparseTensorProto):
+                return self._tensors.read_sparse(held, what)
+            # A part of a message would keep the whole message alive.
+            return deepcopy(held) if isinstance(held, onnx.TypeProto) else held
+
+        held = onnx.helper.get_attribute_value(attribute)
+        try:
+            return [*map(read, held)] if attribute.type in _LISTS else read(held)
+        except UnicodeDecodeError:
+            raise HalfulpError(f"{what} is not UTF-8") from None
+
+    def _call(self, function: FunctionProto, proto: NodeProto, attributes: list[AttributeProto]) -> Graph:
         """Return the function's body with this call's attributes; equal calls share one body."""
         name = function.name
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
-            self._fail(f"the function {name!r} has fewer inputs or outputs", node)
+            raise HalfulpError(f"the function {name!r} has fewer inputs or outputs")
         binding = {attribute.name: attribute for attribute in function.attribute_proto}
-        allowed = set(function.attribute) | set(binding)
+        allowed = {*function.attribute, *binding}
         for attribute in attributes:
             if attribute.name not in allowed:
-                self._fail(f"the function {name!r} has no {attribute.name!r}", node)
+                raise HalfulpError(f"the function {name!r} has no {attribute.name!r}")
             binding[attribute.name] = attribute
         given = [(k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())]
         call = id(function), tuple(given)
         if call not in self._bodies:
             self._copy(sum(len(text) for _, text in given))
-            self._bodies[call] = self._body(function, binding)
+            with within(self._file):
+                self._bodies[call] = self._body(function, binding)
         return self._bodies[call]
 
     def _body(self, function: FunctionProto, binding: Mapping[str, AttributeProto]) -> Graph:
         """Build the body of a function with the attributes of a call."""
         what = f"the function {function.name!r}"
         opsets = checked_opsets(function.opset_import, what, self._file)
-        self._check_distinct(function.input, f"input of {what}")
-        around = _Around(
-            opsets, ChainMap(dict.fromkeys(function.input, True)), binding, printable(function.name)
-        )
-        nodes = self._nodes(function.node, around, function.output, f" of {what}")
+        _check_distinct(function.input, f"input of {what}")
+        names = ChainMap(dict.fromkeys(function.input, True))
+        around = _Around(opsets, names, binding, printable(function.name))
+        nodes = self._nodes(function, around, f" of {what}")
         known = {info.name: declared(info, self._file) for info in function.value_info}
         inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
         return Graph(inputs, outputs, {}, nodes, known)
 
     def _check_node(
-        self,
-        proto: NodeProto,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        attributes: Sequence[AttributeProto],
-        values: Mapping[str, Any],
-        opsets: Mapping[str, int],
-        node: str,
+        self, node: Node, proto: NodeProto, given: Sequence[AttributeProto], opsets: Mapping[str, int]
     ) -> None:
         """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
 
         The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
         values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
         """
-        domain = walk.plain_domain(proto.domain)
-        seen = (
-            (domain, proto.op_type, opsets.get(domain)),
-            (*map(bool, inputs), None, *map(bool, outputs)),
-            tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
-        )
-        if seen in self._passed:
+        key = node.domain, node.type, node.opset, *map(bool, node.inputs), None, *map(bool, node.outputs)
+        texts = tuple([_without_data(attribute).SerializeToString() for attribute in given])
+        if (key, texts) in self._passed:
             return
         if walk.is_ours(proto):
-            with within(self._file, node):
-                row = in_force("onnx", proto.op_type, opsets[""])
-                row.check_attributes(values)
-                # Every version allows float32 of any shape.
-                row.infer(*[("float32", None)] * len(inputs))
-        if (message := _refused(proto, attributes, opsets, self._proto.ir_version)) is not None:
+            row = in_force("onnx", node.type, node.opset)
+            row.check_attributes(node.attributes)
+            # Every version allows float32 of any shape.
+            row.infer(*[("float32", None)] * len(node.inputs))
+        if (message := _refused(proto, given, opsets, self._proto.ir_version)) is not None:
             run = None
             if (version := version_of(proto, opsets.get("", 0))) is not None:
                 message += f"; it is written as in opset {version}"
-                run = REPAIR if proto.op_type == "BatchNormalization" else None
-            self._fail(message, node, run=run)
-        if not domain and (most := values.get("num_outputs", len(outputs))) < len(outputs):
+                run = REPAIR if node.type == "BatchNormalization" else None
+            raise HalfulpError(message, run=run)
+        most = node.attributes.get("num_outputs", len(node.outputs))
+        if not node.domain and most < len(node.outputs):
             # Of a Split. The onnx package's inference would end the process.
             message = "it names more outputs than num_outputs says"
-            self._fail(message, node, expected=most, got=len(outputs))
-        if sum(map(len, seen[-1])) <= _MOST_KEPT:
-            self._passed.add(seen)
+            raise HalfulpError(message, expected=most, got=len(node.outputs))
+        if sum(map(len, texts)) <= _MOST_KEPT:
+            self._passed.add((key, texts))
 
 
-# Types are copied, because a part of a message would keep the whole message alive.
-_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
-    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
-    AttributeProto.INT: lambda a, tensors, what: a.i,
-    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
-    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
-    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
-    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
-    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
-    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
-    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
-    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
-    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
-}
+def _check_distinct(names: Iterable[str], what: str) -> None:
+    """Refuse names that are empty or repeated."""
+    seen: set[str] = set()
+    for name in names:
+        if not name or name in seen:
+            raise HalfulpError(f"{what} {name!r} is defined twice" if name else f"{what} has no name")
+        seen.add(name)
+
+
+_UNREAD = dict.fromkeys((AttributeProto.GRAPHS, AttributeProto.SPARSE_TENSORS), "has an unsupported type")
+_UNREAD[AttributeProto.UNDEFINED] = "states no type"
+_LISTS = (AttributeProto.STRINGS, AttributeProto.TENSORS, AttributeProto.TYPE_PROTOS)  # not of numbers

@@ -11,10 +11,11 @@ import contextlib
 import math
 import warnings
 from collections import ChainMap, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from graphlib import TopologicalSorter
 from importlib import import_module
 from itertools import chain, starmap
 from operator import index
@@ -125,11 +126,7 @@ class Scope:
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
         """Add a constant."""
         self.constants[name] = tensor
-        try:
-            kind = type_of(tensor.data_type)
-        except KeyError:  # the model was not checked
-            kind = None
-        self.types[name] = Value(tensor.name, kind, tuple(tensor.dims))
+        self.types[name] = Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
 
     def value(self, name: str) -> Value:
         """Return the type and shape of a value; each is None if it is not known."""
@@ -203,17 +200,16 @@ class Scope:
 
 def scalar(name: str, known: Scope) -> float | None:
     """Return the number of a constant of one element; None for any other value, as complex ones and strings."""
-    array = known.array(name)
+    is_long = any(isinstance(dim, int) and dim != 1 for dim in known.value(name).shape or ())
+    array = None if is_long else known.array(name)  # the data of a large weight need not be read
     if array is None or array.size != 1 or array.dtype.kind in "cO":
         return None
     return float(array.reshape(-1)[0])
 
 
 # The types of the numbers in attributes of Constant nodes.
-_HELD: dict[int, type] = {
-    **dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32),
-    **dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64),
-}
+_HELD: dict[int, type] = dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32)
+_HELD |= dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64)
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
@@ -221,12 +217,10 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     if node.op_type != "Constant" or walk.plain_domain(node.domain) or len(node.attribute) != 1:
         return None
     (attribute,) = node.attribute
-    if attribute.ref_attr_name:
-        return None
-    if attribute.type == AttributeProto.TENSOR:
+    if attribute.type == AttributeProto.TENSOR and not attribute.ref_attr_name:
         tensor: TensorProto = attribute.t
         return tensor
-    if attribute.type not in _HELD:
+    if attribute.type not in _HELD or attribute.ref_attr_name:
         return None
     numbers: Array = np.array(onnx.helper.get_attribute_value(attribute), _HELD[attribute.type])
     return onnx.numpy_helper.from_array(numbers, [*node.output, ""][0])
@@ -262,11 +256,10 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
     for path, graph in walk.graphs(model.graph):
         types: Types = {}
         for tensor in graph.initializer:
-            try:
-                types[tensor.name] = Value(tensor.name, type_of(tensor.data_type), tuple(tensor.dims))
-            except KeyError:
+            if (kind := type_of(tensor.data_type)) is None:
                 message = f"initializer {tensor.name!r} has an unknown element type"
-                raise ModelError(message, file=file, got=tensor.data_type) from None
+                raise ModelError(message, file=file, got=tensor.data_type)
+            types[tensor.name] = Value(tensor.name, kind, tuple(tensor.dims))
         for info in (*graph.value_info, *graph.output, *graph.input):
             try:
                 value = declared(info, file)
@@ -299,9 +292,19 @@ def without_made_up(shape: Shape) -> Shape:
     return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
 
 
-_PROPAGATING = frozenset(
-    ("Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze")
-)
+_PROPAGATING = {
+    "Add",
+    "Cast",
+    "Concat",
+    "Gather",
+    "Mul",
+    "Shape",
+    "Size",
+    "Slice",
+    "Squeeze",
+    "Sub",
+    "Unsqueeze",
+}
 """The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
@@ -372,11 +375,7 @@ def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
 
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
-    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
-
-    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
-    keep its shape, or its channels.
-    """
+    """Declare the shapes that follow from the nodes that read a value, as a Conv; tell whether there are any."""
     owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}
@@ -453,68 +452,58 @@ def _keeps_first(node: NodeProto, opset: int) -> bool:
     return is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain)
 
 
-# A node, the function around it, and the paths of the graphs around it, innermost first.
-_Call = tuple[NodeProto, FunctionProto | None, tuple[str, ...]]
+# The calls of a function that agree in types and attributes: its inputs' types there, and the nodes.
+Kind = tuple[list[onnx.ValueInfoProto], list[NodeProto]]
+_Call = tuple[NodeProto, Mapping[str, Value]]  # and the values around it
 
 
-class FunctionTypes:
-    """Infers the types of the values in each function of a checked model, from those in its graphs by path."""
+def infer_functions(
+    model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign"
+) -> tuple[dict[str, Types], dict[walk.Identity, list[Kind]]]:
+    """Return the types of the values of each graph and called function of a checked model, and each function's calls.
 
-    def __init__(self, model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign") -> None:
-        self._model, self._types, self._file, self._ask = model, types, file, ask
-        self._found: dict[walk.Identity, dict[str, Types]] = {}
-        self._calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
-        if called := walk.reached(model):
-            self._note_calls(None, model.graph, "")
-        for function in called:
-            self._note_calls(function, function, walk.root(function))
+    ``types`` has those in the model's graphs by path. The path of a function's body is its :func:`root`.
+    """
+    found: dict[str, Types] = defaultdict(dict, types)
+    functions = {walk.identity(function): function for function in walk.reached(model)}
+    calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
 
-    def _note_calls(self, caller: FunctionProto | None, owner: walk.Owner, *paths: str) -> None:
+    def note_calls(path: str, owner: walk.Owner, outer: ChainMap[str, Value]) -> None:
+        known = outer.new_child(found[path])  # which is filled before it is read
         for node in owner.node:
-            self._calls[walk.identity(node)].append((node, caller, paths))
+            calls[walk.identity(node)].append((node, known))
             for name, graph in walk.subgraphs(node):
-                self._note_calls(caller, graph, walk.inner_path(paths[0], node, name), *paths)
+                note_calls(walk.inner_path(path, node, name), graph, known)
 
-    def of(self, function: FunctionProto) -> dict[str, Types]:
-        """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
-        key = walk.identity(function)
-        if key not in self._found:
-            per_kind = [self._inferred(function, inputs, call) for inputs, (call, *_) in self.kinds(function)]
-            joined = reduce(_joined, per_kind) if per_kind else {"": {}}
-            self._found[key] = {walk.root(function) + path: types for path, types in joined.items()}
-        return self._found[key]
+    owners: list[walk.Owner] = [model.graph, *functions.values()] if functions else []
+    for owner in owners:
+        note_calls(walk.root(owner) if isinstance(owner, FunctionProto) else "", owner, ChainMap())
+    called = {key: {*map(walk.identity, walk.every_node(each))} for key, each in functions.items()}
+    kinds: dict[walk.Identity, list[Kind]] = {}
+    for key in reversed([*TopologicalSorter(called).static_order()]):  # callers first
+        if (function := functions.get(key)) is None:
+            continue
+        kinds[key], per_kind = _kinds(function, calls[key]), []
+        for inputs, (call, *_) in kinds[key]:
+            graph = GraphProto(name=key[1], node=function.node, value_info=function.value_info, input=inputs)
+            graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, function.output))
+            walk.bind(graph, function, call)
+            body = ModelProto(ir_version=model.ir_version, opset_import=function.opset_import, graph=graph)
+            body.functions.extend(walk.reached(model, function))
+            per_kind.append(infer_types(body, file, ask=ask))
+        for path, inside in reduce(_joined, per_kind).items():
+            found[walk.root(function) + path].update(inside)
+    return dict(found), kinds
 
-    def kinds(self, function: FunctionProto) -> list[tuple[list[onnx.ValueInfoProto], list[NodeProto]]]:
-        """Return the calls of a function by their types and attributes: its inputs' types there, and the nodes."""
-        kinds: dict[tuple[bytes, ...], tuple[list[onnx.ValueInfoProto], list[NodeProto]]] = {}
-        for call, caller, paths in self._calls[walk.identity(function)]:
-            types_by_path = self._types if caller is None else self.of(caller)
-            types = ChainMap(*(types_by_path.get(path, {}) for path in paths))
-            given = zip(function.input, call.input, strict=False)
-            values = [(name, types.get(outer, Value(outer))) for name, outer in given]
-            inputs = [
-                declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values
-            ]
-            messages = (*inputs, *call.attribute)
-            equal = (*(message.SerializeToString(deterministic=True) for message in messages),)
-            kinds.setdefault(equal, (inputs, []))[1].append(call)
-        return [*kinds.values()]
 
-    def _inferred(
-        self, function: FunctionProto, inputs: list[onnx.ValueInfoProto], call: NodeProto
-    ) -> dict[str, Types]:
-        graph = GraphProto(
-            name=function.name, node=function.node, value_info=function.value_info, input=inputs
-        )
-        graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in function.output)
-        walk.bind(graph, function, call)
-        model = ModelProto(
-            ir_version=self._model.ir_version,
-            opset_import=function.opset_import,
-            functions=walk.reached(self._model, function),
-            graph=graph,
-        )
-        return infer_types(model, self._file, ask=self._ask)
+def _kinds(function: FunctionProto, calls: list[_Call]) -> list[Kind]:
+    kinds: dict[tuple[bytes, ...], Kind] = {}
+    for call, known in calls:
+        given = zip(function.input, (known.get(name, Value(name)) for name in call.input), strict=False)
+        inputs = [declaration(n, v.type if v.kind == "tensor" else None, v.shape) for n, v in given]
+        texts = [m.SerializeToString(deterministic=True) for m in (*inputs, *call.attribute)]
+        kinds.setdefault(tuple(texts), (inputs, []))[1].append(call)
+    return [*kinds.values()]
 
 
 def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:

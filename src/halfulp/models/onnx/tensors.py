@@ -10,12 +10,12 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import filterfalse
+from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
-from typing import Any, NoReturn
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 import numpy as np
 import onnx
@@ -53,16 +53,18 @@ def dtype_of(onnx_enum: int) -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=256)
-def type_of(onnx_enum: int) -> str:
-    """Return the name of an ONNX element type's number; raises KeyError for an unknown one."""
-    return type_name(dtype_of(onnx_enum))
+def type_of(onnx_enum: int) -> str | None:
+    """Return the name of an ONNX element type's number; None for an unknown one."""
+    with suppress(KeyError):
+        return type_name(dtype_of(onnx_enum))
+    return None
 
 
 @cache
 def enum_of(name: str) -> int:
     """Return the number of an element type in TensorProto.DataType; ``name`` may be ``string``."""
     for number in TensorProto.DataType.values():
-        if number != TensorProto.UNDEFINED and type_of(number) == name:
+        if type_of(number) == name:
             return int(number)
     raise HalfulpError(f"no element type is called {name!r}")
 
@@ -93,12 +95,9 @@ def _declared(serialized: bytes) -> tuple[str | None, Shape, str]:
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return None, None, kind.removesuffix("_type")
     tensor = getattr(type, kind)
-    element_type = None
-    if tensor.elem_type != TensorProto.UNDEFINED:
-        try:
-            element_type = type_of(tensor.elem_type)
-        except KeyError:
-            raise HalfulpError("an unknown element type", got=tensor.elem_type) from None
+    element_type = type_of(tensor.elem_type)
+    if element_type is None and tensor.elem_type != TensorProto.UNDEFINED:
+        raise HalfulpError("an unknown element type", got=tensor.elem_type)
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
     return element_type, shape, kind.removesuffix("_type")
 
@@ -122,14 +121,14 @@ def read_pb(path: Path) -> Array:
         tensor.ParseFromString(read_whole(path, LARGEST_FILE))
     except DecodeError:
         raise HalfulpError(f"{path}: truncated, or not a TensorProto") from None
-    return TensorReader(str(path), path.parent).read(tensor, "the tensor")
+    with within(str(path)):
+        return TensorReader(path.parent).read(tensor, "the tensor")
 
 
 class TensorReader:
-    """Reads the tensors of the model ``file``, whose external data is in ``folder``, if it came with one."""
+    """Reads the tensors of a model, whose external data is in ``folder``, if it came with one."""
 
-    def __init__(self, file: str, folder: Path | None) -> None:
-        self._file = file
+    def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         # One mapping for each file: one for each tensor would exceed the limit of open files.
         self._mapped: dict[Path, np.memmap[Any, Any]] = {}
@@ -138,13 +137,13 @@ class TensorReader:
         """Return the tensor's array, read-only, and memory-mapped if it is external; ``what`` names it in messages.
 
         Raises:
-            ModelError: its type is unknown, its dims are negative or contradict the data, it has data of two kinds, or
-                its external data is outside the folder, missing or too short.
+            HalfulpError: its type is unknown, its dims are negative or contradict the data, it has data of two kinds,
+                or its external data is outside the folder, missing or too short.
         """
         try:
             dtype = dtype_of(tensor.data_type)
         except KeyError:
-            self._fail(f"{what} has an unknown element type", got=tensor.data_type)
+            raise HalfulpError(f"{what} has an unknown element type", got=tensor.data_type) from None
         shape = self._shape(tensor.dims, what)
         described, count = describe(dtype.name, shape), math.prod(shape)
         field, raw = self._field(tensor, what), None
@@ -159,7 +158,7 @@ class TensorReader:
         stored = len(getattr(tensor, field)) if raw is None else raw.size
         if stored != needed:
             message = f"{what} has dims that its data contradicts: {described}"
-            self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
+            raise HalfulpError(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
         if raw is not None:
             if tensor.data_type not in _PACKED_BITS:
                 return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
@@ -167,25 +166,25 @@ class TensorReader:
         try:
             array = onnx.numpy_helper.to_array(tensor)
         except (ValueError, TypeError, OverflowError) as error:
-            self._fail(f"{what} can't be read: {error}")
+            raise HalfulpError(f"{what} can't be read: {error}") from None
         array.setflags(write=False)  # the model may run again
         return array
 
     def _field(self, tensor: TensorProto, what: str) -> str:
         """Return the field with the tensor's data, one of _BYTES or the field for the elements of its type."""
         if tensor.HasField("segment"):
-            self._fail(f"{what} is stored in segments, which no runtime reads")
+            raise HalfulpError(f"{what} is stored in segments, which no runtime reads")
         is_external = tensor.data_location == TensorProto.EXTERNAL
         filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
         filled += ["raw_data"] * (tensor.HasField("raw_data") and not is_external)
         if len(filled) + is_external > 1:
-            self._fail(f"{what} carries its data twice", got=", ".join(filled))
+            raise HalfulpError(f"{what} carries its data twice", got=", ".join(filled))
         field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
         actual = next(iter(["external_data"] * is_external + filled), field)
         if actual in _BYTES and tensor.data_type == TensorProto.STRING:
-            self._fail(f"{what} stores strings as {actual.removesuffix('_data')} data")
+            raise HalfulpError(f"{what} stores strings as {actual.removesuffix('_data')} data")
         if actual not in {*_BYTES, field}:
-            self._fail(f"{what} has its data in the wrong field", expected=field, got=actual)
+            raise HalfulpError(f"{what} has its data in the wrong field", expected=field, got=actual)
         return actual
 
     def read_sparse(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
@@ -194,18 +193,18 @@ class TensorReader:
         indices = self.read(sparse.indices, f"indices of {what}")
         shape = self._shape(sparse.dims, what)
         if not shape:
-            self._fail(f"{what} has no dims; a sparse tensor needs one")
+            raise HalfulpError(f"{what} has no dims; a sparse tensor needs one")
         if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
-            self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
+            raise HalfulpError(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
-            self._fail(f"{what} has indices that are not int64, or values that are not a list")
+            raise HalfulpError(f"{what} has indices that are not int64, or values that are not a list")
         dense = target = np.zeros(shape, values.dtype)
         if indices.shape == (values.size,):
             target, indices = dense.reshape(-1), indices[:, None]
         elif indices.shape != (values.size, len(shape)):
-            self._fail(f"{what} has indices that don't fit its values", got=list(indices.shape))
+            raise HalfulpError(f"{what} has indices that don't fit its values", got=list(indices.shape))
         if ((indices < 0) | (indices >= target.shape)).any():
-            self._fail(f"{what} has an index outside its dims", got=list(shape))
+            raise HalfulpError(f"{what} has an index outside its dims", got=list(shape))
         target[tuple(indices.T)] = values
         dense.setflags(write=False)
         return dense
@@ -213,46 +212,37 @@ class TensorReader:
     def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
         shape = tuple(dims)
         if min(shape, default=0) < 0:
-            self._fail(f"{what} has a negative dim", got=list(shape))
+            raise HalfulpError(f"{what} has a negative dim", got=list(shape))
         if len(shape) > MOST_DIMS:
-            self._fail(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
+            raise HalfulpError(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
         # A tensor without elements takes no bytes, but NumPy limits its other dims too.
         if 0 in shape and not is_countable(shape):
-            self._fail(f"{what} has dims that are too large", got=list(shape))
+            raise HalfulpError(f"{what} has dims that are too large", got=list(shape))
         return shape
 
     def _external(self, tensor: TensorProto, needed: int, what: str, described: str) -> Array:
         """Return the bytes of external data, which are mapped."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
-            self._fail(f"{what} has external data, and its location is not UTF-8")
-        with within(self._file):
-            path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
+        if any(isinstance(text, bytes) for text in chain(entries, entries.values())):
+            raise HalfulpError(f"{what} has external data, and its location is not UTF-8")
+        path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
         size = path.stat().st_size
-        offset = self._number(entries, "offset", what) or 0
-        length = self._number(entries, "length", what)
-        if length not in (None, needed):
+        for key in filter(entries.__contains__, ("offset", "length")):
+            # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
+            if not re.fullmatch("[0-9]{1,18}", entries[key]):
+                raise HalfulpError(f"{what} has a bad external data {key}", got=repr(entries[key][:40]))
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", needed))
+        if length != needed:
             message = f"{what} has external data of the wrong length for {described}"
-            self._fail(message, expected=f"{needed} bytes", got=f"{length} bytes")
+            raise HalfulpError(message, expected=f"{needed} bytes", got=f"{length} bytes")
         if offset + needed > size:
             message = f"{what} reaches past the end of its external data {path.name!r}"
-            self._fail(message, expected=f"{offset + needed} bytes", got=f"{size} bytes")
+            raise HalfulpError(message, expected=f"{offset + needed} bytes", got=f"{size} bytes")
         if needed == 0:
             return np.empty(0, np.uint8)
         if path not in self._mapped:
             self._mapped[path] = np.memmap(path, np.uint8, "r")
         return self._mapped[path][offset : offset + needed]
-
-    def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
-        if key not in entries:
-            return None
-        # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
-        if not re.fullmatch("[0-9]{1,18}", entries[key]):
-            self._fail(f"{what} has a bad external data {key}", got=repr(entries[key][:40]))
-        return int(entries[key])
-
-    def _fail(self, message: str, **shown: Any) -> NoReturn:
-        raise ModelError(message, file=self._file, **shown)
 
 
 # --- the tensors of a model, and a file for its weights ------------------------------------------------
@@ -261,22 +251,29 @@ _LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
 _ALIGNED = 64
 
 
-@contextmanager
-def mapped(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[ModelProto, Path]]:
-    """Yield a copy of a model without its weights, and a folder with them and with its external data."""
-    with TemporaryDirectory(prefix="halfulp-") as temporary:
-        place, light = Path(temporary), ModelProto()
-        with within(file):
-            for location in set(external_data(proto)) if folder is not None else ():
-                link(inside(folder, location, "external data"), place / location)
-            if _is_mapped():
-                copy_fields(proto, light, without={"graph"})
-                copy_fields(proto.graph, light.graph, without={"initializer"})
-                _write_weights(proto, light, place)
-            else:
-                light.CopyFrom(proto)
-        del proto
-        yield light, place
+def light_copy(proto: ModelProto, folder: Path) -> ModelProto:
+    """Return a copy of a model without its large weights, which go to a new file in a folder."""
+    light = ModelProto()
+    if not _is_mapped():
+        light.CopyFrom(proto)
+        return light
+    copy_fields(proto, light, without={"graph"})
+    copy_fields(proto.graph, light.graph, without={"initializer"})
+    with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
+        location = Path(file.name).name
+        for tensor in proto.graph.initializer:
+            new = light.graph.initializer.add()
+            data = tensor.raw_data  # a copy
+            if len(data) < _LEAST:
+                new.CopyFrom(tensor)
+                continue
+            copy_fields(tensor, new, without={"raw_data"})
+            file.write(bytes(-file.tell() % _ALIGNED))
+            for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
+                new.external_data.add(key=key, value=str(value))
+            file.write(data)
+            new.data_location = TensorProto.EXTERNAL
+    return light
 
 
 def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool]) -> ModelProto:
@@ -284,10 +281,11 @@ def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool
     light = ModelProto()
     copy_fields(model, light, without={"graph"})
     copy_fields(model.graph, light.graph, without={"initializer"})
-    light.graph.initializer.extend(filterfalse(is_left_out, model.graph.initializer))
     inputs = {info.name for info in model.graph.input}
-    for tensor in filter(is_left_out, model.graph.initializer):
-        if tensor.name not in inputs:
+    for tensor in model.graph.initializer:
+        if not is_left_out(tensor):
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
             info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             light.graph.input.append(info)
     return light
@@ -335,21 +333,3 @@ def _is_mapped() -> bool:
     """Return whether every runtime finds weights beside a model. ONNX Runtime finds them since 1.21."""
     version = version_of("onnxruntime")
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
-
-
-def _write_weights(source: ModelProto, target: ModelProto, folder: Path) -> None:
-    """Write the data of large initializers to a new file, and copy the small ones."""
-    with NamedTemporaryFile(suffix=".halfulp", dir=folder, delete=False) as file:
-        location = Path(file.name).name
-        for tensor in source.graph.initializer:
-            new = target.graph.initializer.add()
-            data = tensor.raw_data  # a copy
-            if len(data) < _LEAST:
-                new.CopyFrom(tensor)
-                continue
-            copy_fields(tensor, new, without={"raw_data"})
-            file.write(bytes(-file.tell() % _ALIGNED))
-            for key, value in (("location", location), ("offset", file.tell()), ("length", len(data))):
-                new.external_data.add(key=key, value=str(value))
-            file.write(data)
-            new.data_location = TensorProto.EXTERNAL

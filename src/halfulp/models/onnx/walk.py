@@ -243,36 +243,33 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     return copy, not any(is_cyclic for _, _, is_cyclic in late)
 
 
-# A list of nodes that is not in order, their places in order, and whether some of them depend on each other.
-_Late = tuple[Any, list[int], bool]
+def _late(model: ModelProto) -> list[tuple[Any, list[int], bool]]:
+    """Return the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs.
 
+    With each are the nodes' places in order, and whether some of them depend on each other.
+    """
+    late: list[tuple[Any, list[int], bool]] = []
 
-def _late(model: ModelProto) -> list[_Late]:
-    """Return the lists of nodes, inner ones first, in which a node precedes the maker of one of its inputs."""
-    late: list[_Late] = []
+    def note(nodes: Any, depth: int) -> list[list[str]]:
+        """Add the lists among some nodes, and return the names that each node reads."""
+        reads, read, is_late = list[list[str]](), set[str](), False
+        for node in nodes if depth <= DEEPEST else ():  # the front end refuses deeper ones
+            reads.append(list(node.input))
+            for _, graph in subgraphs(node):
+                captured = {value.name for value in graph.output}.union(*note(graph.node, depth + 1))
+                weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+                captured.difference_update(value.name for value in (*graph.input, *weights))
+                reads[-1] += captured.difference(*(inner.output for inner in graph.node))
+            read.update(reads[-1])
+            is_late |= not read.isdisjoint(filter(None, node.output))
+        places, is_cyclic = _places(nodes, reads) if is_late else ([], False)
+        if is_cyclic or places != [*range(len(places))]:  # which differ unless a name is defined twice
+            late.append((nodes, places, is_cyclic))
+        return reads
+
     for owner in (model.graph, *model.functions):
-        _note_late(owner.node, late, 0)
+        note(owner.node, 0)
     return late
-
-
-def _note_late(nodes: Any, late: list[_Late], depth: int) -> list[list[str]]:
-    """Add nodes that are not in order, inner ones first; return the names that each node reads."""
-    if depth > DEEPEST:  # which the front end refuses
-        return []
-    reads, before, is_late = list[list[str]](), set[str](), False
-    for node in nodes:
-        reads.append(list(node.input))
-        for _, graph in subgraphs(node):
-            captured = {value.name for value in graph.output}.union(*_note_late(graph.node, late, depth + 1))
-            weights = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
-            captured.difference_update(value.name for value in (*graph.input, *weights))
-            reads[-1] += captured.difference(*(inner.output for inner in graph.node))
-        before.update(reads[-1])
-        is_late |= not before.isdisjoint(filter(None, node.output))
-    places, is_cyclic = _places(nodes, reads) if is_late else ([], False)
-    if is_cyclic or places != [*range(len(places))]:  # which differ unless a name is defined twice
-        late.append((nodes, places, is_cyclic))
-    return reads
 
 
 def _places(nodes: Sequence[NodeProto], reads: Sequence[Sequence[str]]) -> tuple[list[int], bool]:

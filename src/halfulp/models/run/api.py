@@ -36,7 +36,7 @@ from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, with_attributes
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.inputs import bind, check, dtype_named
-from halfulp.models.run.report import Engine, RunReport, lost, vacuous
+from halfulp.models.run.report import Engine, NodeRun, RunReport, lost, show, vacuous
 from halfulp.operators import op
 from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
@@ -96,7 +96,8 @@ def run_with_report(
         outputs = evaluation.graph(graph, values)
     names = (declared.name for declared in graph.outputs)
     owned = dict(zip(names, _owned(outputs, values.values()), strict=True))
-    return Outputs(owned, graph.outputs, inputs), evaluation.report
+    report = RunReport([*evaluation.rows.values()], evaluation.lost)
+    return Outputs(owned, graph.outputs, inputs), report
 
 
 def _owned(outputs: Iterable[Any], inputs: Iterable[Any]) -> Iterator[Any]:
@@ -120,7 +121,6 @@ PLUMBING = frozenset({
 
 # Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
 _BROADCASTS = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where"}
-_NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
 _SUMS = frozenset({
@@ -140,19 +140,16 @@ class Evaluation:
     """One run of a model. An operator of the evaluator is made once for each node."""
 
     def __init__(self, model: Model, watch: Watch | None) -> None:
-        self.report = RunReport()
+        self.rows: dict[Node, NodeRun] = {}  # in the order of the first call
+        self.lost: dict[str, tuple[int, int]] = {}  # as a report has it
         self._watch = watch
         self._file = model.file
         self._made: dict[Node, OpRun] = {}
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
-        """Evaluate a graph's nodes in order, dropping each value after its last reader.
-
-        ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
-        """
-        given = ((value.name, outer[value.name]) for value in graph.inputs)
-        inputs = {name: np.asarray(v) if isinstance(v, np.generic) else v for name, v in given}  # of a Scan
+        """Evaluate a graph's nodes in order, dropping values after their last reader; ``outer`` has its inputs, too."""
+        inputs = {value.name: outer[value.name] for value in graph.inputs}
         scope = ChainMap({**graph.constants, **inputs}, outer)
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
             arguments = [scope[name] if name else None for name in node.inputs]
@@ -177,10 +174,13 @@ class Evaluation:
         elapsed = time.perf_counter() - start
         is_own = node.standard == "openvino" or node.operator in _OPERATORS
         engine: Engine = "halfulp" if is_own or node.function is not None else "onnx reference"
-        self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
+        row = self.rows.setdefault(node, NodeRun(node.label, node.operator, engine))
+        row.inputs, row.outputs = tuple(map(show, inputs)), tuple(map(show, outputs))
+        row.seconds += elapsed - self._inner
+        row.calls += 1
         if node.operator in _OPERATORS and (count := lost(inputs, outputs[0])):
-            before, size = self.report.lost.get(node.label, (0, 0))
-            self.report.lost[node.label] = before + count, size + outputs[0].size
+            before, size = self.lost.get(node.label, (0, 0))
+            self.lost[node.label] = before + count, size + outputs[0].size
         if self._watch is not None:
             self._watch(node, inputs, outputs)
         self._inner = around + elapsed
@@ -252,27 +252,23 @@ class Evaluation:
             if isinstance(value, Graph):
                 spelled.attribute.add(name=name, type=AttributeProto.GRAPH, g=GraphProto(name=name))
         evaluator = _evaluator(node.domain, opset)
-        parameters = {
-            "log": lambda *_: None,
-            "opsets": evaluator.opsets,
-            "new_ops": {},
-            "verbose": 0,
-            "existing_functions": {},
-            "evaluator_cls": lambda graph, **_: self._body(node.attributes[graph.name]),
-        }
+        parameters: Any = {"opsets": evaluator.opsets, "new_ops": {}, "existing_functions": {}, "verbose": 0}
+        parameters["log"] = lambda *_: None
+        parameters["evaluator_cls"] = lambda graph, **_: self._body(node.attributes[graph.name])
         # Read only if the operator is a function.
         types: Any = (helper.make_tensor_type_proto(enum_of(type_name(v.dtype)), v.shape) for v in inputs)
         operator: OpRun = evaluator._load_impl(spelled, types)(spelled, parameters)
         return operator
 
     def _body(self, graph: Graph) -> SimpleNamespace:
-        """Return a subgraph, as the evaluator's operators expect it."""
-        return SimpleNamespace(
-            has_linked_attribute=False,
-            input_names=[value.name for value in graph.inputs],
-            output_names=[value.name for value in graph.outputs],
-            run=lambda _, values, attributes=None: self.graph(graph, values),
-        )
+        """Return a subgraph, as the evaluator's operators expect it; its Scan passes numbers that are no arrays."""
+        inputs, outputs = ([value.name for value in values] for values in (graph.inputs, graph.outputs))
+
+        def run(_: None, values: Scope, attributes: object = None) -> list[Any]:
+            numbers = [name for name in inputs if isinstance(values[name], np.generic)]
+            return self.graph(graph, ChainMap({name: np.asarray(values[name]) for name in numbers}, values))
+
+        return SimpleNamespace(has_linked_attribute=False, input_names=inputs, output_names=outputs, run=run)
 
 
 @cache
@@ -317,7 +313,7 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
 
 def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
     """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
-    if node.opset < _NUMPY_SINCE and node.type != "Where":
+    if node.opset < 7 and node.type != "Where":
         x, y = inputs
         # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
         # An unknown dim matches any dim.
@@ -369,18 +365,19 @@ def _cast(node: Node, x: Array, like: Array | None = None) -> Array:
     return np.asarray(cast_to(x, number, saturate, mode), target)  # type: ignore[arg-type]
 
 
-def _reshaped(x: Array, shape: Any, *, copies: bool) -> Array:
-    """Return an array in another shape. If ``copies`` is set, a 0 stands for the dim at the same axis."""
-    dims = np.array(shape, np.int64).reshape(-1)  # exporters also write a scalar
-    if copies:
+def _reshaped(node: Node, x: Array, *shape: Array) -> Array:
+    """Return an array in another shape, of ONNX or OpenVINO, where a 0 may stand for the dim at the same axis."""
+    attributes = node.attributes  # in version 1, the shape is one
+    dims = np.array(shape or attributes["shape"], np.int64).reshape(-1)  # exporters also write a scalar
+    if attributes.get("special_zero", not attributes.get("allowzero", 0)):
         copied = np.flatnonzero(dims == 0)
         dims[copied] = np.array(x.shape, np.int64)[copied]
     return np.reshape(x, dims.tolist())
 
 
-def _unsqueezed(x: Array, axes: Any) -> Array:
-    """Return an array with 1-dims inserted at some axes of the result."""
-    return np.expand_dims(x, tuple(np.ravel(axes).tolist()))
+def _unsqueezed(node: Node, x: Array, *axes: Array) -> Array:
+    """Return an array with 1-dims inserted at some axes of the result, which are an attribute before version 13."""
+    return np.expand_dims(x, tuple(np.ravel(axes or node.attributes["axes"]).tolist()))
 
 
 def _lp_normalization(node: Node, x: Array) -> Array:
@@ -420,13 +417,9 @@ def _lrn(node: Node, x: Array) -> Array:
 _OWN: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(SUPPORTED_OPS, power),
     "Constant": _constant,
-    "Cast": _cast,
-    "CastLike": _cast,
-    # In version 1, the shape is an attribute; before version 13, the axes are one.
-    "Reshape": lambda node, x, *shape: _reshaped(
-        x, *(shape or [node.attributes["shape"]]), copies=not node.attributes.get("allowzero", 0)
-    ),
-    "Unsqueeze": lambda node, x, *axes: _unsqueezed(x, *(axes or [node.attributes["axes"]])),
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
+    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueezed,
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _of_classes),
     "LRN": _lrn,  # the evaluator takes only as many channels as there are images
     "LpNormalization": _lp_normalization,
@@ -485,11 +478,10 @@ def _by_numpy(function: Callable[..., Any], node: Node, *inputs: Array) -> Array
 
 
 LAYERS: Mapping[str, Callable[..., Array]] = {
-    "Power": power,
-    "PReLU": power,
+    **dict.fromkeys(("Power", "PReLU"), power),
     "Convert": _convert,
-    "Reshape": lambda node, x, shape: _reshaped(x, shape, copies=node.attributes["special_zero"]),
-    "Unsqueeze": lambda node, x, axes: _unsqueezed(x, axes),
+    "Reshape": _reshaped,
+    "Unsqueeze": _unsqueezed,
     "Multiply": partial(_by_numpy, np.multiply),
     "Add": partial(_by_numpy, np.add),
     "Less": partial(_by_numpy, np.less),

@@ -6,10 +6,9 @@ Made-up inputs have batches of 1, the sizes that constants force, and random val
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,26 +29,21 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
             symbol would have two sizes.
     """
     given = by_name(model.graph.inputs, inputs, model.file)
-    symbols: dict[str, tuple[int, str]] = {}
+    missing = {value.name for value in needed(model)} - given.keys()
+    symbols: dict[Dim, tuple[int, str]] = {}
     values: dict[str, Any] = {}
     with within(model.file):
         for declared in model.graph.inputs:
             name = declared.name
-            if name in given:
-                values[name] = as_value(given[name], declared)
-            elif name in model.graph.constants or declared.kind == "optional":
-                values[name] = model.graph.constants.get(name)
-            else:
+            if name in missing:
                 message = f"no value is given for its input {name!r}: pass {{{name!r}: array}}"
                 raise HalfulpError(message, expected=str(declared), got=", ".join(given) or "no inputs")
-            value = values[name]
+            default = model.graph.constants.get(name)
+            values[name] = value = as_value(given[name], declared) if name in given else default
             check(value, declared, f"input {name!r}")
-            sizes = getattr(value, "shape", ())
-            for symbol, size in zip(declared.shape or (), sizes, strict=False):
-                bound, by = (
-                    symbols.setdefault(symbol, (size, name)) if isinstance(symbol, str) else (size, name)
-                )
-                if bound != size:
+            for symbol, size in zip(declared.shape or (), getattr(value, "shape", ()), strict=False):
+                bound, by = symbols.setdefault(symbol, (size, name))
+                if isinstance(symbol, str) and bound != size:
                     message = f"input {name!r} gives the dim {symbol!r} another size than {by!r} does"
                     raise HalfulpError(message, expected=bound, got=size)
     return values
@@ -60,28 +54,23 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
     if not isinstance(inputs, Mapping):
         message = "its inputs are fed as a dict of arrays by name"
         raise ModelError(message, file=file, got=type(inputs).__name__)
-    names = _meanings(declared)
+    names = [value.name for value in declared]
+    meanings = {name: [name] for name in names}
+    for value in declared:
+        for alias in {*value.aliases}.difference(names):  # a name takes precedence over an alias
+            meanings.setdefault(alias, []).append(value.name)
     values: dict[str, Any] = {}
-    for given, value in inputs.items():
-        name, *others = names.get(given, [""])
+    for given, array in inputs.items():
+        name, *others = meanings.get(given, [""])
         if not name:
-            suggestion = did_you_mean(str(given), [value.name for value in declared])
-            raise ModelError(f"has no input {given!r}; {suggestion}", file=file)
+            raise ModelError(f"has no input {given!r}; {did_you_mean(str(given), names)}", file=file)
         if others:
-            expected = ", ".join(names[given])
+            expected = ", ".join(meanings[given])
             raise ModelError(f"has several inputs called {given!r}", file=file, expected=expected)
         if name in values:
             raise ModelError(f"input {name!r} is given twice", file=file)
-        values[name] = value
+        values[name] = array
     return values
-
-
-def _meanings(declared: Sequence[Value]) -> dict[str, list[str]]:
-    """Return the inputs that each name and alias means. A name takes precedence over an alias."""
-    names = {value.name: [value.name] for value in declared}
-    for alias, name in [(alias, v.name) for v in declared for alias in v.aliases if alias not in names]:
-        names.setdefault(alias, []).append(name)
-    return names
 
 
 def as_value(fed: Any, declared: Value) -> Any:
@@ -160,6 +149,8 @@ _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Fla
 _BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"}
 # Operators whose result has the channels of their first operand.
 _KEEPS_CHANNELS = {*_BROADCASTS, "Cast", "Identity", "Pad", "Relu", "Clip", "BatchNormalization"}
+_USUAL = {"bool": (0, 1), "int": (-5, 5), "uint": (0, 5)}  # the range of such an input
+_Result = TypeVar("_Result")
 MASK = (1, 1)  # a softmax of masked elements alone would be NaN
 _INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot")
 # By operator, the axis of X whose size weights determine, and the axis of the weights.
@@ -205,21 +196,16 @@ class Fit:
         )
         # 8 bytes per element, because values are made in float64 and narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}")
-        return _random(rng, value.type, shape, self.ranges.get(value.name))
-
-    @contextmanager
-    def blamed(self, model: Model) -> Iterator[None]:
-        """Name the sizes that were made up in an error of a run on the inputs."""
-        try:
-            yield
-        except UnsupportedError:
-            raise
-        except HalfulpError as error:
-            if not self.chosen:
-                raise
-            where: dict[str, Any] = {name: getattr(error, name, None) for name in ("node", "clause")}
-            message = f"{error.message}; {self}, -i NAME=FILE gives an input"
-            raise ModelError(message, file=model.file, **where | dict(error.shown)) from None
+        dtype = dtype_named(value.type)
+        if value.type == "string":
+            return np.asarray(np.char.add("s", np.asarray(rng.integers(0, 9, shape)).astype(str)), object)
+        if is_integral(dtype):
+            low, high = self.ranges.get(value.name, _USUAL[dtype.name.rstrip("0123456789")])
+            return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
+        normal = np.asarray(rng.standard_normal(shape))
+        if dtype.kind == "c":
+            normal = normal + 1j * rng.standard_normal(shape)
+        return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
 
     def __str__(self) -> str:
         """Return a line for the user; empty if no size was made up."""
@@ -235,56 +221,41 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
     )
 
 
-def _random(
-    rng: np.random.Generator, kind: str, shape: tuple[int, ...], between: tuple[int, int] | None
-) -> Array:
-    dtype = dtype_named(kind)
-    if kind == "string":
-        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
-        return np.array(words, object).reshape(shape)
-    if dtype.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    if is_integral(dtype):
-        usual = (0, 1) if dtype.kind == "b" else (0 if "uint" in dtype.name else -5, 5)
-        low, high = between or usual
-        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
-    normal = np.asarray(rng.standard_normal(shape))
-    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
+def fit(
+    model: Model,
+    run: Callable[[Mapping[str, Array]], _Result],
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[Fit, _Result]:
+    """Make up the sizes and values of the inputs without an initializer, and return them with the model's run on them.
 
-
-def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
-    """Make up the sizes and values of the inputs without an initializer.
-
-    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs
+    and of the run, which name the sizes that were made up.
     """
     given = dict(dims or {})
     Fit(given).inputs(model)  # refuses names and sizes that are given
     usual = {name: size for value in reversed(needed(model)) for name, size in _usual(value).items()}
     sizes = {**usual, **_forced(model), **given}
-    return Fit(sizes, _ranges(model), frozenset(sizes.keys() - given.keys()))
-
-
-def fit(
-    model: Model,
-    run: Callable[[Mapping[str, Array]], Mapping[str, Any]],
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-) -> Fit:
-    """Make up inputs as :func:`make_up` does, and run the model once on them; errors are those of the run."""
-    made_up = make_up(model, dims)
-    with made_up.blamed(model):
-        run(made_up.inputs(model, seed))
-    return made_up
+    made_up = Fit(sizes, _ranges(model), frozenset(sizes.keys() - given.keys()))
+    try:
+        return made_up, run(made_up.inputs(model, seed))
+    except UnsupportedError:
+        raise
+    except HalfulpError as error:
+        if not made_up.chosen:
+            raise
+        where: dict[str, Any] = {name: getattr(error, name, None) for name in ("node", "clause")}
+        message = f"{error.message}; {made_up}, -i NAME=FILE gives an input"
+        raise ModelError(message, file=model.file, **where | dict(error.shown)) from None
 
 
 def _usual(value: Value) -> dict[str, int]:
     """Return the open dims of an input, each with its usual size."""
     shape, names = value.shape or (), dim_names(value)
     otherwise = _SAMPLES if len(shape) == 2 and value.type in FLOATS else DEFAULT_DIM
-    return {
-        name: _side(shape, axis, name) or otherwise for axis, name in enumerate(names) if name is not None
-    }
+    named = ((axis, name) for axis, name in enumerate(names) if name is not None)
+    return {name: _side(shape, axis, name) or otherwise for axis, name in named}
 
 
 def _side(shape: tuple[Dim, ...], axis: int, name: str) -> int:
@@ -309,9 +280,7 @@ def _forced(model: Model) -> dict[str, int]:
             carried.setdefault(node.outputs[0], value)
         names = dict(enumerate(dim_names(value)))
         required = {} if weights is None else _required(node, weights.shape, len(names))
-        for axis, size in required.items():
-            if (name := names.get(axis)) is not None:
-                sizes.setdefault(name, size)
+        sizes = {name: size for axis, size in required.items() if (name := names.get(axis))} | sizes
     return sizes
 
 
@@ -331,24 +300,20 @@ def _required(node: Node, weights: tuple[int, ...], rank: int) -> dict[int, int]
 
 def _ranges(model: Model) -> dict[str, tuple[int, int]]:
     """Return ranges for the inputs that nodes index, mask with or compare; those of floats are not asked for."""
-    names = [value.name for value in needed(model)]
-    ranges = {name: MASK for name in names if "mask" in name.lower()}
+    names = {value.name: value.name for value in needed(model)}
+    ranges = dict.fromkeys(filter(re.compile("mask", re.IGNORECASE).search, names), MASK)
     for graph, constants in reversed([*_graphs(model.graph, {})]):  # the outer graph decides
-        ranges |= {name: between for name in names if (between := _met(graph, name, constants))}
+        found, sources = dict[str, tuple[int, int]](), {**names}
+        for node in graph.nodes:
+            for place, name in enumerate(node.inputs):
+                if name not in sources:
+                    continue
+                if place == 0 and node.type in _PASSED:
+                    sources.update(dict.fromkeys(node.outputs, sources[name]))
+                elif (between := _range(node, place == 0, constants)) is not None:
+                    found.setdefault(sources[name], between)  # by the first of its readers that tells
+        ranges |= found
     return ranges
-
-
-def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    """Return the range for an input by the first node that compares, counts or looks up."""
-    aliases = {name}
-    for node in graph.nodes:
-        if aliases.isdisjoint(node.inputs):
-            continue
-        if node.type in _PASSED and node.inputs[0] in aliases:
-            aliases.update(node.outputs)
-        elif (between := _range(node, node.inputs[0] in aliases, constants)) is not None:
-            return between
-    return None
 
 
 def _range(node: Node, is_first: bool, constants: Mapping[str, Array]) -> tuple[int, int] | None:
@@ -360,12 +325,10 @@ def _range(node: Node, is_first: bool, constants: Mapping[str, Array]) -> tuple[
         return MASK  # 1 - mask
     if is_first:
         return (1, 3) if node.type == "Loop" else None  # the turns
-    return _looked_up(node, constants) if node.type in _INDEXED else None
-
-
-def _looked_up(node: Node, constants: Mapping[str, Array]) -> tuple[int, int]:
-    table, axis = constants.get(node.inputs[0]), int(node.attributes.get("axis", 0))
-    rows = table.shape[axis] if table is not None and -table.ndim <= axis < table.ndim else 2
+    if node.type not in _INDEXED:
+        return None
+    table, axis = constants.get(node.inputs[0], np.empty(())), int(node.attributes.get("axis", 0))
+    rows = dict(zip(range(-table.ndim, table.ndim), table.shape * 2, strict=True)).get(axis, 2)
     return 0, max(0, min(rows, 6) - 1)
 
 
@@ -377,10 +340,9 @@ def _number(name: str, constants: Mapping[str, Array]) -> Any:
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
     """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
-    numbers = (
-        (name, number) for name, number in graph.held.items() if isinstance(number, np.ndarray | int | float)
-    )
-    constants = {**outer, **{name: np.asarray(number) for name, number in numbers}}
+    held = graph.held.items()
+    numbers = {name: np.asarray(it) for name, it in held if isinstance(it, np.ndarray | int | float)}
+    constants = {**outer, **numbers}
     yield graph, constants
     for node in graph.nodes:
         for subgraph in node.subgraphs:

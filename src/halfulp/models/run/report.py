@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from halfulp.errors import printable
-from halfulp.models.graph import Array, Node, describe
+from halfulp.models.graph import describe
 from halfulp.types import type_name
 
 Engine = Literal["halfulp", "onnx reference", "onnxruntime", "openvino"]
@@ -44,7 +44,6 @@ class RunReport:
 
     nodes: list[NodeRun] = field(default_factory=list)
     lost: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _rows: dict[Node, NodeRun] = field(default_factory=dict, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -56,19 +55,6 @@ class RunReport:
         """The share of that time, from 0 to 1, in halfulp's own operators."""
         seconds = sum(run.seconds for run in self.nodes if run.engine == "halfulp")
         return seconds / self.seconds if self.seconds else 0.0
-
-    def add(
-        self, node: Node, engine: Engine, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float
-    ) -> None:
-        """Record one call of a node."""
-        if node not in self._rows:
-            self._rows[node] = NodeRun(node.label, node.operator, engine)
-            self.nodes.append(self._rows[node])
-        row = self._rows[node]
-        row.inputs = tuple(map(show, inputs))
-        row.outputs = tuple(map(show, outputs))
-        row.seconds += seconds
-        row.calls += 1
 
 
 def lost(operands: Sequence[Any], result: Any) -> int:
@@ -86,10 +72,8 @@ def lost(operands: Sequence[Any], result: Any) -> int:
 
 def losses(lost: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return a line for each node that loses results."""
-    return [
-        f"{label}: {count} of {size} results are infinite or NaN though the operands are finite"
-        for label, (count, size) in lost.items()
-    ]
+    told = "results are infinite or NaN though the operands are finite"
+    return [f"{label}: {count} of {size} {told}" for label, (count, size) in lost.items()]
 
 
 def show(value: Any) -> str:
@@ -108,9 +92,8 @@ def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
 
 def sentence(name: str, reason: str) -> str:
     """Return the text about a vacuous output."""
-    return (
-        f"output {printable(name)!r} is {reason}: it verifies {'little' if is_usable(reason) else 'nothing'}"
-    )
+    told = "little" if is_usable(reason) else "nothing"
+    return f"output {printable(name)!r} is {reason}: it verifies {told}"
 
 
 def is_usable(reason: str) -> bool:
@@ -120,26 +103,22 @@ def is_usable(reason: str) -> bool:
 
 def finite(value: Any) -> Any:
     """Return where an array's elements are finite. Text and integers are finite everywhere."""
-    if value.dtype.kind in "fc":
+    if value.dtype.kind not in "fc" and "float" not in value.dtype.name:  # as those of ml_dtypes are called
+        return np.ones(value.shape, bool)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
         return np.isfinite(value)
-    if "float" in value.dtype.name:  # the small types of ml_dtypes
-        with np.errstate(invalid="ignore"):  # signalling NaNs
-            return np.isfinite(value.astype(np.float64))
-    return np.ones(value.shape, bool)
 
 
 def _reason(value: Any) -> str:
     if isinstance(value, list):
         reasons = [_reason(item) for item in value] or ["empty"]
         return reasons[0] if all(reasons) else ""
-    return _reason_of_array(value) if isinstance(value, np.ndarray) else ""
-
-
-def _reason_of_array(array: Array) -> str:
-    if not array.size:
+    if not isinstance(value, np.ndarray):
+        return ""
+    if not value.size:
         return "empty"
-    if not finite(array).any():
-        nan = array != array
-        return "all NaN" if nan.all() else "all NaN or infinite" if nan.any() else "all infinite"
-    first = array.reshape(-1)[0]
-    return f"all equal ({printable(str(first))})" if array.size > 1 and bool((array == first).all()) else ""
+    if not finite(value).any():
+        nans = int(np.count_nonzero(value != value))
+        return {0: "all infinite", int(value.size): "all NaN"}.get(nans, "all NaN or infinite")
+    first = value.reshape(-1)[0]
+    return f"all equal ({printable(str(first))})" if value.size > 1 and bool((value == first).all()) else ""
