@@ -42,16 +42,12 @@ from halfulp.types import FLOATS, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
-Take = Callable[[Use, list[Array], Array], None]
-"""Receives the operands and the result of a node."""
+Take = Callable[[Use, list[Array], Array], None]  # receives the operands and the result of a node
 Numbered = tuple[int, NodeProto]
 
-JUDGED = ("float32", "float16", "bfloat16")
-"""The element types that networks are converted to."""
-
+JUDGED = ("float32", "float16", "bfloat16")  # the element types that networks are converted to
+# The types that a node is judged in, by its own: that, if it is a short type, and shorter ones.
 _JUDGED_IN = {"float64": JUDGED, "float32": JUDGED[1:], **{half: (half,) for half in HALVES}}
-"""The types that a node is judged in, by its own: that, if it is a short type, and shorter ones."""
-
 _PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = np.float32(65520)  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
