@@ -512,7 +512,7 @@ class Network:
     def samples(self, given: Samples | int, feed: Feed) -> Iterator[Sample]:
         """Give the samples, each once: those given, or as many made up."""
         if isinstance(given, int):
-            fitted = fit(self._model, runs(self._model)[1][0], seed=feed.seed, dims=feed.dims)
+            fitted, _ = fit(self._model, runs(self._model)[1][0], seed=feed.seed, dims=feed.dims)
             yield from (fitted.inputs(self._model, feed.seed + number) for number in range(given))
         else:
             for sample in [given] if isinstance(given, Mapping) else given:

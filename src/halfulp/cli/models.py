@@ -471,7 +471,7 @@ def _bench_network(path: Path, threads: int, seconds: float, inputs: Names, outp
         nodes = len(measuring.nodes_of(model))
         if not nodes:
             raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
-        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)
+        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)[0]
         values = shared.fed(model, files) if fitted is None else fitted.inputs(model)
         row = measuring.compare(model, values, threads, seconds, progress)
     document = {"model": str(path), "threads": threads, "runtimes": [measuring.document(row)]}

@@ -72,10 +72,8 @@ def lost(operands: Sequence[Any], result: Any) -> int:
 
 def losses(lost: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return a line for each node that loses results."""
-    return [
-        f"{label}: {count} of {size} results are infinite or NaN though the operands are finite"
-        for label, (count, size) in lost.items()
-    ]
+    told = "results are infinite or NaN though the operands are finite"
+    return [f"{label}: {count} of {size} {told}" for label, (count, size) in lost.items()]
 
 
 def show(value: Any) -> str:
