@@ -135,9 +135,9 @@ def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
 
     None if a column of NumPy's types is beside one of pandas' own.
     """
-    if x.empty:
-        return None
     own, other = x._mgr, y._mgr
+    if x.empty or not hasattr(own, "blknos"):  # pandas may also keep each column by itself
+        return None
     # For each column its block and its row there, by number, in either frame.
     places = np.transpose([own.blknos, own.blklocs, other.blknos, other.blklocs]).tolist()
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
