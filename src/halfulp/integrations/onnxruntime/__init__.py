@@ -46,7 +46,7 @@ from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
 from halfulp.specs import TensorType, find
-from halfulp.types import TYPES, element_type
+from halfulp.types import TYPES, codes, element_type
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
@@ -437,9 +437,7 @@ def _ort_value(value: Any) -> Any:
     array, kind = np.asarray(value), installed().OrtValue
     if not _is_small(array):
         return kind.ortvalue_from_numpy(array)
-    row = element_type(array.dtype)
-    bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
-    return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
+    return kind.ortvalue_from_numpy_with_onnx_type(codes(array), element_type(array.dtype).onnx_enum)
 
 
 def _is_small(value: Any) -> bool:
