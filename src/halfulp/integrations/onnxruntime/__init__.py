@@ -46,7 +46,7 @@ from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
 from halfulp.specs import OpVersion, TensorType, find
-from halfulp.types import TYPES
+from halfulp.types import TYPES, codes
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
@@ -422,8 +422,7 @@ def _ort_value(value: Any) -> Any:
     row = _SMALL.get(array.dtype.name)
     if row is None:
         return kind.ortvalue_from_numpy(array)
-    bits = np.asarray(array, order="C").view(f"u{array.itemsize}")
-    return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
+    return kind.ortvalue_from_numpy_with_onnx_type(codes(array), row.onnx_enum)
 
 
 # --- Models of custom operators ------------------------------------------------------------------------
