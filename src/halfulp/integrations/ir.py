@@ -190,8 +190,7 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     wished = [(end, _names(layer, end)) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
-        numbered = ((end, end.get_index()) for end in layer.outputs())
-        wished += [(end, (f"{name}.{number}" if number else name,)) for end, number in numbered]
+        wished += [(end, (f"{name}.{n}" if (n := end.get_index()) else name,)) for end in layer.outputs()]
     ends, places = dict[str, Any](), dict[tuple[str, int], tuple[Any, tuple[str, ...]]]()
     for end, names in wished:
         places.setdefault(place_of(end), (end, names))

@@ -40,12 +40,7 @@ class Onnx(Model):
     """
 
     def __init__(
-        self,
-        proto: ModelProto,
-        file: str = "<ModelProto>",
-        folder: Path | None = None,
-        *,
-        ask: Ask = "foreign",
+        self, proto: ModelProto, file: str = "<ModelProto>", folder: Path | None = None, ask: Ask = "foreign"
     ) -> None:
         self.proto, self.file, self.folder = proto, file, folder
         self._ask, self._reader = ask, TensorReader(folder)
@@ -187,8 +182,16 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
         data, name, path = read_source(source, LARGEST_FILE, file)
         if format_of(data) == "openvino":
             raise ModelError("not an ONNX model: it begins like a *.xml file", file=name)
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(data)
+        except DecodeError as error:
+            if "Depth" in str(error):
+                raise ModelError("its graphs nest too deep", file=name) from None
+            expected = "the whole file: download or export it again"
+            raise ModelError("truncated, or not an ONNX model", file=name, expected=expected) from None
         # The file may be a link. Its external data is in the folder that the caller names.
-        model = Onnx(_message(data, name), name, None if path is None else path.parent)
+        model = Onnx(proto, name, None if path is None else path.parent)
     ordered, was_sorted = walk.in_order(model.proto)
     if was_sorted:
         if report is None:
@@ -197,15 +200,3 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
         else:
             report(_SORTED)
     return model.of(ordered)
-
-
-def _message(data: bytes, file: str) -> ModelProto:
-    proto = ModelProto()
-    try:
-        proto.ParseFromString(data)
-    except DecodeError as error:
-        if "Depth" in str(error):
-            raise ModelError("its graphs nest too deep", file=file) from None
-        expected = "the whole file: download or export it again"
-        raise ModelError("truncated, or not an ONNX model", file=file, expected=expected) from None
-    return proto

@@ -261,13 +261,11 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
                 raise ModelError(message, file=file, got=tensor.data_type)
             types[tensor.name] = Value(tensor.name, kind, tuple(tensor.dims))
         for info in (*graph.value_info, *graph.output, *graph.input):
-            try:
+            with contextlib.suppress(ModelError):  # inference failed
                 value = declared(info, file)
-            except ModelError:
-                continue  # inference failed
-            before = types.get(value.name, value)
-            shape = before.shape if value.shape is None else value.shape
-            types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
+                before = types.get(value.name, value)
+                shape = before.shape if value.shape is None else value.shape
+                types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
         types_by_path[path] = types
     return types_by_path
 
