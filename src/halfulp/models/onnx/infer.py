@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from graphlib import TopologicalSorter
 from importlib import import_module
-from itertools import chain, starmap
+from itertools import chain, product, starmap
 from operator import index
 from typing import Any, Literal, cast
 
@@ -112,15 +112,19 @@ class Scope:
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
-        op_type, outputs = node.op_type, node.output
+        op_type, outputs, domain = node.op_type, node.output, walk.plain_domain(node.domain)
         self._made.update(outputs)
         self.has_bodies |= bool(walk.subgraphs(node))
         if (tensor := held_tensor(node)) is not None:
             for name in outputs:
                 self.add_tensor(name, tensor)
-        elif op_type == "Shape" and not [*node.attribute, *walk.plain_domain(node.domain)]:
+        elif op_type == "Shape" and not (node.attribute or domain):
             self._measured.update(zip(outputs, node.input, strict=False))
-        elif is_foldable(node):
+        elif (
+            not domain
+            and op_type in _OPERATORS
+            and _OLD.isdisjoint((op_type, a.name) for a in node.attribute)
+        ):
             self._makers.update(dict.fromkeys(outputs, node))
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
@@ -290,19 +294,8 @@ def without_made_up(shape: Shape) -> Shape:
     return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
 
 
-_PROPAGATING = {
-    "Add",
-    "Cast",
-    "Concat",
-    "Gather",
-    "Mul",
-    "Shape",
-    "Size",
-    "Slice",
-    "Squeeze",
-    "Sub",
-    "Unsqueeze",
-}
+_PROPAGATING = {"Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice"}
+_PROPAGATING |= {"Squeeze", "Sub", "Unsqueeze"}
 """The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
@@ -538,13 +531,7 @@ _OPERATORS = {
     *("Reshape", "Size", "Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
-_OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
-
-
-def is_foldable(node: NodeProto) -> bool:
-    """Return whether a node may give a constant if its inputs are constants."""
-    old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
-    return node.op_type in _OPERATORS and not walk.plain_domain(node.domain) and not any(old)
+_OLD = {*product(_ARITHMETIC, ("axis", "broadcast")), ("Reshape", "shape")}
 
 
 def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:

@@ -162,10 +162,10 @@ _SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
 class Fit:
     """The sizes and values of made-up inputs."""
 
-    # The sizes of dims that the model leaves open, by the names of dim_names. The others become 3.
-    dims: Mapping[str, int] = field(default_factory=dict)
-    # The minimum and maximum of integer and boolean inputs that index, mask or are compared.
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)  # of open size, by dim_names; the others become 3
+    ranges: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # of integers that index, mask or count
     chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
