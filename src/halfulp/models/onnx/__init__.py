@@ -24,7 +24,7 @@ from halfulp.models.files import Source, format_of, inside, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, external_data, light_copy, link
 
 _SORTED = (
@@ -113,8 +113,7 @@ class Onnx(Model):
     @cached_property
     def types(self) -> dict[str, Types]:
         """The types of the values of each graph by the graph's path, also in functions that are called."""
-        types = infer_types(self.proto, self.file, ask=self._ask)
-        return infer_functions(self.proto, types, self.file, self._ask)[0]
+        return infer_functions(self.proto, self.file, self._ask)[0]
 
     def scopes(self, only: walk.Owner | None = None) -> Iterator[Scope]:
         """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""

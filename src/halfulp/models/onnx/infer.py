@@ -449,13 +449,10 @@ _Call = tuple[NodeProto, Mapping[str, Value]]  # and the values around it
 
 
 def infer_functions(
-    model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign"
+    model: ModelProto, file: str, ask: Ask = "foreign"
 ) -> tuple[dict[str, Types], dict[walk.Identity, list[Kind]]]:
-    """Return the types of the values of each graph and called function of a checked model, and each function's calls.
-
-    ``types`` has those in the model's graphs by path. The path of a function's body is its :func:`root`.
-    """
-    found: dict[str, Types] = defaultdict(dict, types)
+    """Return what :func:`infer_types` does, with the bodies of called functions, and the calls of each function."""
+    found: dict[str, Types] = defaultdict(dict, infer_types(model, file, ask=ask))
     functions = {walk.identity(function): function for function in walk.reached(model)}
     calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
 

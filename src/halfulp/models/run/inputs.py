@@ -163,9 +163,7 @@ class Fit:
     """The sizes and values of made-up inputs."""
 
     dims: Mapping[str, int] = field(default_factory=dict)  # of open size, by dim_names; the others become 3
-    ranges: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # of integers that index, mask or count
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of indices, masks and counts
     chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
