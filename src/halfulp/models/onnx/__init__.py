@@ -129,8 +129,8 @@ class Onnx(Model):
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
         opset = opset or walk.default_opset(self.proto.opset_import) or 1
-        path, where = (walk.root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
-        return self._scope(owner, opset, path, where, None)
+        where = owner.name if isinstance(owner, FunctionProto) else ""
+        return self._scope(owner, opset, walk.root(owner), where, None)
 
     def within(self, scope: Scope, index: int, node: NodeProto) -> Iterator[Scope]:
         """Yield the graphs within a node of a graph, which has this number."""

@@ -268,7 +268,6 @@ class Builder:
         return self._graph(proto.graph, _Around(opsets, ChainMap(), None, ""))
 
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
-        """Build a graph or subgraph."""
         inside = around.where and f" of {around.where}"
         fields = proto.input, proto.output, proto.value_info
         inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
@@ -422,7 +421,6 @@ class Builder:
         return self._bodies[call]
 
     def _body(self, function: FunctionProto, binding: Mapping[str, AttributeProto]) -> Graph:
-        """Build the body of a function with the attributes of a call."""
         what = f"the function {function.name!r}"
         opsets = checked_opsets(function.opset_import, what, self._file)
         _check_distinct(function.input, f"input of {what}")

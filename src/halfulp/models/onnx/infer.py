@@ -465,7 +465,7 @@ def infer_functions(
 
     owners: list[walk.Owner] = [model.graph, *functions.values()] if functions else []
     for owner in owners:
-        note_calls(walk.root(owner) if isinstance(owner, FunctionProto) else "", owner, ChainMap())
+        note_calls(walk.root(owner), owner, ChainMap())
     called = {key: {*map(walk.identity, walk.every_node(each))} for key, each in functions.items()}
     kinds: dict[walk.Identity, list[Kind]] = {}
     for key in reversed([*TopologicalSorter(called).static_order()]):  # callers first

@@ -78,9 +78,9 @@ def inner_path(path: str, node: NodeProto, attribute: str) -> str:
     return f"{path}/{outputs}.{attribute}"
 
 
-def root(function: FunctionProto) -> str:
-    """Return the path of a function's body. (Paths of a model's own graphs are empty or begin with a slash.)"""
-    return "function:" + "/".join(identity(function))
+def root(owner: Owner) -> str:
+    """Return the path of a model's graph or a function's body. (Others of a model's own graphs begin with a slash.)"""
+    return "function:" + "/".join(identity(owner)) if isinstance(owner, FunctionProto) else ""
 
 
 def every_node(*owners: Owner) -> Iterator[NodeProto]:

@@ -116,11 +116,8 @@ def check(value: Any, declared: Value, what: str, run: str | None = None) -> Non
 
     ``run`` is the command that helps where the type is another one.
     """
-    if declared.kind in ("sequence", "map"):
-        fits = isinstance(value, list if declared.kind == "sequence" else dict)
-    else:
-        fits = declared.kind != "tensor" or (isinstance(value, np.ndarray) and declared.fits(value))
-    if not fits:
+    is_of_kind = isinstance(value, _CLASSES.get(declared.kind, object))
+    if not is_of_kind or (declared.kind == "tensor" and not declared.fits(value)):
         is_of_type = not isinstance(value, np.ndarray) or value.dtype.name == declared.type
         shown = {"expected": str(declared), "got": show(value), "run": None if is_of_type else run}
         raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
@@ -140,6 +137,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 # --- inputs that are made up ----------------------------------------------------------------------------
 
+_CLASSES: Mapping[str, type] = {"tensor": np.ndarray, "sequence": list, "map": dict}
 DEFAULT_DIM = 3  # the size of an open dim, if nothing else is known
 _SIDE = 64  # of an image: larger than kernels, and divisible by the usual strides
 _SAMPLES = 512  # of a signal
