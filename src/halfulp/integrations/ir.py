@@ -39,15 +39,13 @@ _ATTRIBUTES = ("auto_broadcast", "destination_type", "special_zero")
 
 # Prints OpenVINO's error.
 _CODE = """
-import json, sys
+import contextlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from halfulp.integrations.openvino import core
-try:
+with contextlib.suppress(ImportError, OSError, ValueError):  # this system has no such limit
     import resource
     resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[2]),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except (ImportError, OSError, ValueError):  # this system has no such limit
-    pass
 try:
     core().read_model(sys.argv[3])
 except Exception as error:

@@ -82,9 +82,7 @@ class Value:
 
 def describe(element_type: str | None, shape: Shape) -> str:
     """Return a type and shape as text."""
-    if shape is None:
-        return element_type or "?"
-    return f"{element_type or '?'}{format_shape(shape)}"
+    return (element_type or "?") + ("" if shape is None else format_shape(shape))
 
 
 @dataclass(slots=True, eq=False)

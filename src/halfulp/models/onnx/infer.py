@@ -40,6 +40,7 @@ from halfulp.types import TYPES, Shape
 
 Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]  # of one graph, by name
+ByPath = dict[str, Types]  # of all graphs
 
 # The element types by the names that schemas and ONNX Runtime give them.
 TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
@@ -230,9 +231,7 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     return onnx.numpy_helper.from_array(numbers, [*node.output, ""][0])
 
 
-def infer_types(
-    model: ModelProto, file: str, *, ask: Ask = "foreign", declared_too: bool = True
-) -> dict[str, Types]:
+def infer_types(model: ModelProto, file: str, *, ask: Ask = "foreign", declared_too: bool = True) -> ByPath:
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
@@ -254,9 +253,9 @@ def infer_types(
     return _types(inferred(typed), file) if _declare_by_readers(typed, types) else types
 
 
-def _types(model: ModelProto, file: str) -> dict[str, Types]:
+def _types(model: ModelProto, file: str) -> ByPath:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
-    types_by_path: dict[str, Types] = {}
+    types_by_path: ByPath = {}
     for path, graph in walk.graphs(model.graph):
         types: Types = {}
         for tensor in graph.initializer:
@@ -361,11 +360,11 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     return declarations
 
 
-def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
+def _shapes(types_by_path: ByPath) -> dict[str, Shape]:
     return {name: value.shape for values in types_by_path.values() for name, value in values.items()}
 
 
-def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
+def _declare_by_readers(model: ModelProto, types: ByPath) -> bool:
     """Declare the shapes that follow from the nodes that read a value, as a Conv; tell whether there are any."""
     owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
@@ -450,9 +449,9 @@ _Call = tuple[NodeProto, Mapping[str, Value]]  # and the values around it
 
 def infer_functions(
     model: ModelProto, file: str, ask: Ask = "foreign"
-) -> tuple[dict[str, Types], dict[walk.Identity, list[Kind]]]:
+) -> tuple[ByPath, dict[walk.Identity, list[Kind]]]:
     """Return what :func:`infer_types` does, with the bodies of called functions, and the calls of each function."""
-    found: dict[str, Types] = defaultdict(dict, infer_types(model, file, ask=ask))
+    found: ByPath = defaultdict(dict, infer_types(model, file, ask=ask))
     functions = {walk.identity(function): function for function in walk.reached(model)}
     calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
 
@@ -494,9 +493,9 @@ def _kinds(function: FunctionProto, calls: list[_Call]) -> list[Kind]:
     return [*kinds.values()]
 
 
-def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:
+def _joined(a: ByPath, b: ByPath) -> ByPath:
     """Return what two calls of a function agree on."""
-    joined: dict[str, Types] = {path: {} for path in a.keys() & b.keys()}
+    joined: ByPath = {path: {} for path in a.keys() & b.keys()}
     for path, types in joined.items():
         for name in a[path].keys() & b[path].keys():
             x, y = a[path][name], b[path][name]
