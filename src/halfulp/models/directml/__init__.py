@@ -39,9 +39,7 @@ FEATURE_LEVELS = (  # without the prefix DML_FEATURE_LEVEL_, oldest first
 
 # --- tensors -------------------------------------------------------------------------------------
 
-DATA_TYPES: Mapping[str, ElementType] = {
-    row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8
-}
+DATA_TYPES = {row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8}
 """The element types by name, without the prefix DML_TENSOR_DATA_TYPE_."""
 
 _MOST = 2**32 - 1

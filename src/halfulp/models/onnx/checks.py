@@ -454,9 +454,8 @@ class Builder:
                 message += f"; it is written as in opset {version}"
                 run = REPAIR if node.type == "BatchNormalization" else None
             raise HalfulpError(message, run=run)
-        if not node.domain and (most := node.attributes.get("num_outputs", len(node.outputs))) < len(
-            node.outputs
-        ):
+        most = node.attributes.get("num_outputs", len(node.outputs))
+        if not node.domain and most < len(node.outputs):
             # Of a Split. The onnx package's inference would end the process.
             message = "it names more outputs than num_outputs says"
             raise HalfulpError(message, expected=most, got=len(node.outputs))
