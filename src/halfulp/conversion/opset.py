@@ -66,10 +66,7 @@ def to_opset(walk: Walk, opset: int) -> None:
 
 
 def expand_operators(walk: Walk, named: str) -> None:
-    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package.
-
-    A node goes to the opset in which there is one, and the nodes of the body back to the model's.
-    """
+    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package."""
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
         if name not in bodies():
@@ -84,7 +81,10 @@ def expand_operators(walk: Walk, named: str) -> None:
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodeProto]) -> None:
-    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest."""
+    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest.
+
+    The nodes go to the opset of that version, and those of the body back.
+    """
     version = max((v for v in bodies()[name] if v <= opset), default=bodies()[name][0])
     for node in nodes:
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
@@ -406,10 +406,7 @@ def bodies() -> dict[str, list[int]]:
 
 
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
-    """Add the onnx package's function body of a node's operator; tell whether there is one.
-
-    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
-    """
+    """Add the onnx package's function body of a node's operator by ``move``; tell whether there is one."""
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
     function = _body(node, call, opset, edit)
@@ -432,10 +429,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
 
 def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> FunctionProto | None:
-    """Return the function body of a node's operator, whose nodes have to be those of the opset.
-
-    ``call``, the node alone, gets the attributes that are defaults.
-    """
+    """Return the function body of a node's operator; ``call``, the node alone, gets attributes that are defaults."""
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     given = attributes_of(call)
@@ -473,10 +467,7 @@ def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> 
 
 
 def _fold(model: ModelProto) -> None:
-    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
-
-    Small runtimes lack some of these.
-    """
+    """Store results of constants and known shapes instead of nodes that small runtimes lack, and drop idle casts."""
     graph = model.graph
     if any(map(subgraphs, graph.node)):
         return

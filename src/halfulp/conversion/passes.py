@@ -28,7 +28,7 @@ from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Types, infer_types, without_made_up
-from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
+from halfulp.models.onnx.tensors import declared, enum_of, external_data, tensors, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:(?:node name|Name|name):? )?\bhalfulp#(\d+)\b")
@@ -294,14 +294,12 @@ def _has_weights(graph: GraphProto) -> bool:
 
 def _needed(model: ModelProto) -> int:
     """Return the IR version that a model's content needs."""
-    needed, kinds = [OLDEST_IR], set[int]()
+    needed, kinds = [OLDEST_IR], {tensor.data_type for tensor in tensors(model)}
     needed += [10 if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-        for attribute in (each for node in owner.node for each in node.attribute):
-            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        kinds.update(each.i for node in owner.node for each in node.attribute if each.name == "to")
         if isinstance(owner, GraphProto):
             values = (*owner.input, *owner.output, *owner.value_info)
-            kinds.update(tensor.data_type for tensor in owner.initializer)
             kinds.update(info.type.tensor_type.elem_type for info in values)
             needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
             needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
