@@ -228,6 +228,9 @@ _SMALL = 4096  # the elements of a constant that the converter may want to look 
 _IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
+_REDUCED = (
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
+)
 # Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
 # and describes the rest more fully, such as crossing bounds or an empty set.
 _REWORDED = {
@@ -238,12 +241,8 @@ _REWORDED = {
         10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
         12: "ArgMax ArgMin GatherND Pow",
-        13: (
-            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
-            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
-            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
-            "Pad Pow Slice SoftmaxCrossEntropyLoss"
-        ),
+        13: f"Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm Loop LRN Mod Pad"
+        f" MeanVarianceNormalization NegativeLogLikelihoodLoss Pow Slice SoftmaxCrossEntropyLoss {_REDUCED}",
         14: "BatchNormalization Reshape",
         15: "BatchNormalization Pow",
         16: "Loop PRelu",
@@ -254,9 +253,8 @@ _REWORDED = {
     for name in names.split()
 }
 
-_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 _OPTIONAL = {("ReduceSum", 13): 1, ("Squeeze", 13): 1, ("Pad", 18): 3}
-_OPTIONAL |= {(f"Reduce{name}", 18): 1 for name in _REDUCED}
+_OPTIONAL |= {(name, 18): 1 for name in _REDUCED.split()}
 """The number of inputs before the one that a version added: a node without this one is written as before."""
 
 _FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
@@ -340,42 +338,33 @@ def _words(text: str) -> list[str]:
 
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    operands = [(name, edit.value(name)) for name in (*node.input, *node.output)]
-    types = tuple([(value.kind, value.type) if name else None for name, value in operands])
-    if (why := _why_not_taken(node.op_type, edit.opset, len(node.input), types)) is not None:
-        raise NoExactForm(why.format(*(repr(name) for name, _ in operands)))
-
-
-@lru_cache(maxsize=4096)
-def _why_not_taken(op_type: str, opset: int, inputs: int, types: tuple[Any, ...]) -> str | None:
-    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
+    op_type, opset = node.op_type, edit.opset
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None is not newer
-    equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place, given in enumerate(types):
-        is_input = place < inputs
-        formal = port_at(here.inputs, place) if is_input else port_at(here.outputs, place - inputs)
-        if given is None or formal.type_str not in here.allowed:
+    equal = defaultdict[str, set[tuple[str, str]]](set)
+    for place, name in enumerate((*node.input, *node.output), -len(node.input)):
+        formal = port_at(here.outputs, place) if place >= 0 else port_at(here.inputs, place + len(node.input))
+        if not name or formal.type_str not in here.allowed:
             continue
-        (kind, element_type), allowed, spelled = given, here.allowed[formal.type_str], None
+        value, allowed, spelled = edit.value(name), here.allowed[formal.type_str], None
         alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
         fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
-        if kind not in ("tensor", "undeclared"):
-            spelled, fits = f"{kind}(...)", any(each.startswith(kind) for each in allowed)
-        elif kind == "tensor" and element_type is not None:
-            spelled = f"tensor({TensorProto.DataType.Name(enum_of(element_type)).lower()})"
+        if value.kind not in ("tensor", "undeclared"):
+            spelled, fits = f"{value.kind}(...)", any(each.startswith(value.kind) for each in allowed)
+        elif value.kind == "tensor" and value.type is not None:
+            spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
             fits = spelled in allowed
         if formal.is_homogeneous:
             variable = alike[0].type_str if alike else formal.type_str
             equal[formal.type_str].add((variable, spelled or "a type that is not known"))
         if not fits:
-            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
-            return f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown
+            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {name!r} is not known"
+            raise NoExactForm(f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown)
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
-            return f"{op_type} takes operands of one type in opset {opset}, not {', '.join(sorted(kinds))}"
-    return None
+            types = ", ".join(sorted(kinds))
+            raise NoExactForm(f"{op_type} takes operands of one type in opset {opset}, not {types}")
 
 
 # --- through the onnx package ---------------------------------------------------------------------

@@ -25,7 +25,7 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import fit, make_up
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
-from halfulp.types import FLOATS, TYPES, from_integers, integer_range
+from halfulp.types import FLOATS, TYPES, integer_range, integers_within
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
@@ -382,9 +382,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
             with np.errstate(all="ignore"):
                 special = _SPECIAL_FLOATS.astype(row.dtype)
         else:
-            least, most = integer_range(row.name)
-            values = (*_SPECIAL_INTEGERS, least, most)
-            special = from_integers((value for value in values if least <= value <= most), row.name)
+            special = integers_within((*_SPECIAL_INTEGERS, *integer_range(row.name)), row.name)
         made[name] = np.where(rng.random(array.shape) < 0.5, rng.choice(special, array.shape), array)
     return made
 
