@@ -195,10 +195,8 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    def differs(node: NodeProto) -> bool:
-        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
-
-    walk.rewrite(differs, rewrite, "", (owner, there))
+    wants: Wanted = wanted or (lambda node: True)
+    walk.rewrite(lambda n: changes(n.op_type, here, there) and wants(n), rewrite, "", (owner, there))
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
@@ -388,9 +386,8 @@ def bodies() -> dict[str, list[int]]:
     found = defaultdict[str, set[int]](set)
     for schema in onnx.defs.get_all_schemas_with_history():
         if not plain_domain(schema.domain):
-            each: Any = schema  # the package's stubs lack attributes
-            found[each.name].update(each.function_opset_versions)
-            found[each.name].update(each.context_dependent_function_opset_versions)
+            row: Any = schema  # the package's stubs lack attributes
+            found[row.name].update(row.function_opset_versions, row.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
@@ -533,8 +530,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     for _, body in subgraphs(alone):
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=imports)
+    own = onnx.helper.make_opsetid("", opset)
+    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=[own])
 
 
 @lru_cache(maxsize=1024)

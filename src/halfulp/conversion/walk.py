@@ -41,7 +41,8 @@ class Walk(Onnx):
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes: list[Change] = []
         self.made: set[str] = set()
-        self._names = cache(lambda: walk.value_names(self.proto.graph, *self.proto.functions))
+        self._owners = self.proto.graph, *self.proto.functions
+        self._names = cache(lambda: walk.value_names(*self._owners))
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
         self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
@@ -61,8 +62,7 @@ class Walk(Onnx):
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
-        owners = self.proto.graph, *self.proto.functions
-        for owner, before in zip(owners, self._read, strict=False):
+        for owner, before in zip(self._owners, self._read, strict=False):
             useless = (before | made) - set(walk.read_names(owner))
             for _, each in walk.graphs(owner) if useless else ():
                 _drop(each.node, useless)
@@ -81,14 +81,14 @@ class Walk(Onnx):
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
             edit.start(node, name if self.made.isdisjoint(node.output) else "")
-            try:
-                rewrite(node, edit)
-            except NoExactForm as error:
-                edit.nodes[made:], edit.changes[noted:] = [node], []
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
-            except (HalfulpError, MemoryError):
-                with within(self.file, name):
-                    raise
+            with within(self.file, name):
+                try:
+                    rewrite(node, edit)
+                except NoExactForm as error:
+                    edit.nodes[made:], edit.changes[noted:] = [node], []
+                    self.refused.update(
+                        dict.fromkeys(filter(None, node.output), (name, where, error.message))
+                    )
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
@@ -98,9 +98,7 @@ class Walk(Onnx):
                 scope.labels.update(dict.fromkeys(each.output, name))
         if changed:
             if not self._read:
-                self._read = [
-                    set(walk.read_names(each)) for each in (self.proto.graph, *self.proto.functions)
-                ]
+                self._read = [set(walk.read_names(each)) for each in self._owners]
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
             edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
@@ -112,10 +110,9 @@ def drop_unreached(model: Onnx) -> list[Change]:
     """Remove the functions that a model's graph does not reach; return the changes."""
     functions = model.proto.functions
     kept = {walk.identity(function) for function in walk.reached(model.proto)}
-    useless = [index for index, function in enumerate(functions) if walk.identity(function) not in kept]
-    names = [functions[index].name for index in useless]
-    for index in reversed(useless):
-        del functions[index]
+    names = [function.name for function in functions if walk.identity(function) not in kept]
+    functions.sort(key=lambda function: walk.identity(function) not in kept)  # stable
+    del functions[len(functions) - len(names) :]
     said = f"functions that nothing calls are left out: {listed(names, most=4)}"
     return [Change(model.file, said)] if names else []
 
