@@ -26,23 +26,14 @@ from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS
-from halfulp.conversion.walk import Walk, Wanted, drop_unreached
+from halfulp.conversion.walk import Owner, Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import declaration, enum_of
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    default_opset,
-    every_node,
-    identity,
-    owners_of,
-    plain_domain,
-    subgraphs,
-)
+from halfulp.models.onnx.walk import attributes_of, default_opset, every_node, identity, owners_of, subgraphs
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -210,7 +201,7 @@ def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
-    own = [entry for entry in owner.opset_import if not plain_domain(entry.domain)]
+    own = [entry for entry in owner.opset_import if default_opset([entry]) is not None]
     for entry in own or [owner.opset_import.add()]:
         entry.version = opset
 
@@ -223,7 +214,6 @@ _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "Sequen
 _ROUNDS = "a kernel that a runtime has for it may round otherwise"
 _OVERFLOWS = f"infinite where Exp(X) is, for X above 88.7 (in float16 above 11), and {_ROUNDS}"
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
-_IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
 _REDUCED = (
@@ -385,7 +375,7 @@ def bodies() -> dict[str, list[int]]:
     """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
     found = defaultdict[str, set[int]](set)
     for schema in onnx.defs.get_all_schemas_with_history():
-        if not plain_domain(schema.domain):
+        if not schema.domain:
             row: Any = schema  # the package's stubs lack attributes
             found[row.name].update(row.function_opset_versions, row.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
@@ -531,7 +521,7 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
     own = onnx.helper.make_opsetid("", opset)
-    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=[own])
+    return onnx.helper.make_model(graph, ir_version=8, opset_imports=[own])
 
 
 @lru_cache(maxsize=1024)

@@ -183,10 +183,9 @@ class Feed(NamedTuple):
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
         made = fit(model, run, seed=self.seed, dims=self.dims)
-        integers = is_all_ours(model)
         seeds = range(self.seed + 1, self.seed + _ROUNDS)
-        later = ((seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds)
-        sets = chain([(self.seed, made.inputs(model, self.seed))], later)
+        special = (_with_specials(model, made.inputs(model, seed), seed) for seed in seeds)
+        sets = enumerate(chain([made.inputs(model, self.seed)], special), self.seed)
         return ((f"inputs of seed {seed}", inputs) for seed, inputs in sets), str(made)
 
     def first(self, model: Model, run: Run) -> tuple[Mapping[str, Any], dict[str, Any], str]:
@@ -367,13 +366,12 @@ def nothing_told(outputs: Collection[Any], reasons: Mapping[str, str]) -> str:
     return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
-def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
-    """Return inputs of which about half the elements are special values of their type, in integers only if asked for.
+def _with_specials(model: Model, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Return inputs of which about half the elements are special values of their type, in integers only of our models.
 
     An integer may be the number of a loop's iterations, or the size of a tensor; a special value would break these.
     """
-    rng = np.random.default_rng(seed)
-    made = dict(inputs)
+    rng, made, integers = np.random.default_rng(seed), dict(inputs), is_all_ours(model)
     for name, array in inputs.items():
         row = TYPES.get(array.dtype.name)
         if row is None or (row.kind != "float" and not integers):

@@ -8,13 +8,14 @@ from typing import Any
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
+from halfulp.errors import REPAIR, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
 from halfulp.specs import OpVersion, in_force
 from halfulp.types import Shape, TensorType
 
+Owner = walk.Owner
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
 
@@ -24,9 +25,7 @@ _MOST_COPIES = 256  # of functions, for calls with other types
 class Walk(Onnx):
     """A model that is rewritten in place; several walks may follow each other.
 
-    Args:
-        model: one that the front end accepts.
-        types: those that were inferred of an equal model, by graph.
+    ``types`` are those that were inferred of an equal model, by graph.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
@@ -46,7 +45,7 @@ class Walk(Onnx):
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
         self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[walk.Owner, int]) -> None:
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[Owner, int]) -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
