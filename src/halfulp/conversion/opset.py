@@ -290,8 +290,10 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
     for attribute in node.attribute if to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
         schemas = (schema_in_force("", node.op_type, version) for version in (opset, to))
-        texts = [each.attributes[name].description for each in schemas if each and name in each.attributes]
-        if [value in text for text in texts] == [True, False]:
+        named = [
+            value in row.attributes[name].description for row in schemas if row and name in row.attributes
+        ]
+        if named == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -385,8 +387,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     """Add the onnx package's function body of a node's operator by ``move``; tell whether there is one."""
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    function = _body(node, call, opset, edit)
-    if function is None:
+    if (function := _body(node, call, opset, edit)) is None:
         return False
     call.domain = function.domain = "halfulp.body"
     function.opset_import[0].version = opset

@@ -118,8 +118,7 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     message = str(_message(numbered))
     reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
     reason = printable(" ".join(reason.split()), 200)
-    found = _NUMBERED.search(message)
-    if found is None:
+    if (found := _NUMBERED.search(message)) is None:
         return Refusal(reason)
     index = int(found[1])
     node = model.graph.node[index]

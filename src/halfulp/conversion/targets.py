@@ -74,8 +74,7 @@ class Target:
 
 def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
-    found = nearest(name)
-    if found is None:
+    if (found := nearest(name)) is None:
         raise HalfulpError(f"this installation has no measurement of {name}")
     taken = defaultdict[str, dict[int, set[tuple[str, ...]]]](dict)  # by operator and version
     for (operator, types), row in found.rows.items():
@@ -130,8 +129,7 @@ def known_targets() -> Mapping[str, Target]:
 def _target(name: str) -> Target:
     """Return a target by its name or another of the same runtime; raise HalfulpError if there is none."""
     known = known_targets()
-    spelled = named(str(name), known, RUNTIME_ALIASES)
-    if spelled is None:
+    if (spelled := named(str(name), known, RUNTIME_ALIASES)) is None:
         raise HalfulpError(f"no target {str(name)[:80]}; {did_you_mean(str(name), known)}")
     return known[spelled]
 

@@ -5,7 +5,7 @@ both have is computed in the new model from the operands that the old model comp
 named, unless the change to its node announces that, within the bound that it states.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,8 +32,9 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
 _GROUP = 1 << 26  # bytes of tensors that are compared at once
+_GIVEN = "{}//given"  # a tensor that is computed of given operands
 _SPECIAL_FLOATS = np.array(
-    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8]
+    [np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, 1e-45, -1e-310, 6e-8]
 )
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
@@ -295,13 +296,12 @@ def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs:
             arrays = _run_once(before.with_outputs(_operands([*group], pairs, makers)), inputs)
             values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
             names = [name for name in group if name in values and not drawing([pairs[name]])]
-            given = {name: f"{name}//given" for name in values}  # tensors that are computed of given operands
-            alone = _with_operands(after, values, given, names)
+            alone = _with_operands(after, values, names)
             results = _run_once(alone, {**inputs, **values}) if names else {}
         except HalfulpError as error:
             return f"which tensor differs first is not known: {error.message}"
         for name in names:
-            if unlike := _beyond(pairs[name], values[name], results.get(given[name]), announced):
+            if unlike := _beyond(pairs[name], values[name], results.get(_GIVEN.format(name)), announced):
                 return f"the first tensor that differs is {name!r}, of node {pairs[name].label}: {unlike}"
         done += size
         size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
@@ -319,19 +319,17 @@ def _beyond(node: Node, right: Array, found: Any, announced: Mapping[str, Change
     return unlike if change is None else f"{unlike}, which is more than its change announces"
 
 
-def _with_operands(
-    model: Onnx, values: Mapping[str, Array], given: Mapping[str, str], names: Sequence[str]
-) -> Onnx:
-    """Return a model whose nodes read these tensors of the graph, and make their own, some as outputs, as ``given``."""
+def _with_operands(model: Onnx, values: Mapping[str, Array], names: Iterable[str]) -> Onnx:
+    """Return a model whose nodes read these tensors of the graph, and make their own; its outputs are some of these."""
     changed = model.copy()
     graph = changed.proto.graph
     for node in graph.node:
-        node.output[:] = [given.get(name, name) for name in node.output]
+        node.output[:] = [_GIVEN.format(name) if name in values else name for name in node.output]
     del graph.output[:]
     for name, array in values.items():
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
-    graph.output.extend(ValueInfoProto(name=given[name]) for name in names)
+    graph.output.extend(ValueInfoProto(name=_GIVEN.format(name)) for name in names)
     return changed
 
 

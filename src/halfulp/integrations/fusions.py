@@ -27,10 +27,7 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     The reason is empty if it is that norm, and OpenVINO's such parts are not given.
     """
     nodes = scope.owner.node
-    if all(node.op_type != "ReduceMean" for node in nodes):
-        return
-    makers = {name: node for node in nodes for name in node.output}
-    readers = readers_of(nodes)
+    makers, readers = {name: node for node in nodes for name in node.output}, readers_of(nodes)
     for square in (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2):
         path = [square]  # and those that follow it, while each is the only one that reads the one before it
         while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
