@@ -170,8 +170,10 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     if len(x) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
-        middle = edit.add("PRelu", [row, flat], edit.value(row), like=node)
-        edit.squeeze(middle, [0], output=node.output[0])
+        prelu = remade(node, [row, flat])
+        prelu.output[0] = edit.new_name("prelu", edit.value(row))
+        edit.keep(prelu)
+        edit.squeeze(prelu.output[0], [0], output=node.output[0])
         return None
     why = "the slope is per channel in opset 6"
     return _exchanged(remade(node, [node.input[0], flat]), 1, varied[0], why, edit)
@@ -187,7 +189,7 @@ def _exchanged(node: NodeProto, a: int, b: int, why: str, edit: Editor) -> NodeP
     node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
     output, node.output[0] = node.output[0], edit.new_name("turned", turned)
     edit.keep(node)
-    edit.add("Transpose", [node.output[0]], output=output, perm=order)
+    edit.add("Transpose", [node.output[0]], Value(output), perm=order)
     return None
 
 
@@ -253,7 +255,7 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
     edit.keep(whole)
     last = np.iinfo(np.int64).max if end is None else end
     bounds = [edit.constant(np.array([bound], np.int64), "bound") for bound in (start, last)]
-    edit.add("Slice", [whole.output[0], *bounds], output=node.output[0])
+    edit.add("Slice", [whole.output[0], *bounds], Value(node.output[0]))
     return None
 
 

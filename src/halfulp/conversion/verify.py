@@ -23,7 +23,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
-from halfulp.models.run.inputs import fit, make_up
+from halfulp.models.run.inputs import fit
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES, integer_range, integers_within
 
@@ -183,7 +183,7 @@ class Feed(NamedTuple):
         """
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
-        made = fit(model, run, seed=self.seed, dims=self.dims)
+        made, _ = fit(model, run, seed=self.seed, dims=self.dims)
         seeds = range(self.seed + 1, self.seed + _ROUNDS)
         special = (_with_specials(model, made.inputs(model, seed), seed) for seed in seeds)
         sets = enumerate(chain([made.inputs(model, self.seed)], special), self.seed)
@@ -193,10 +193,8 @@ class Feed(NamedTuple):
         """Return the first set of inputs, the outputs of a run on them, and the made-up sizes as a line."""
         if self.inputs is not None:
             return self.inputs, run(self.inputs), ""
-        made = make_up(model, self.dims)
-        inputs = made.inputs(model, self.seed)
-        with made.blamed(model):
-            return inputs, run(inputs), str(made)
+        made, outputs = fit(model, run, seed=self.seed, dims=self.dims)
+        return made.inputs(model, self.seed), outputs, str(made)
 
 
 def verified(found: Verification | None) -> str:
