@@ -273,15 +273,14 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, edit: Editor) -> NodeProto:
     """Return a node without the attributes that it does not have in ``edit.opset``, if they are defaults or in vain."""
-    defaults = {**_defaults(node.op_type, opset)}
-    lost = defaults.keys() - _defaults(node.op_type, edit.opset).keys()
-    given = {name: value for name, value in attributes_of(node).items() if name in lost}
+    defaults, kept = {**_defaults(node.op_type, opset)}, _defaults(node.op_type, edit.opset)
+    given = {name: value for name, value in attributes_of(node).items() if name not in kept}
     if "dilations" in given:  # of these, the schemas say the default in words
         defaults["dilations"] = [1] * len(given["dilations"])
     axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in given else None
     if axes is not None and axes.size:  # it speaks of none
         defaults["noop_with_empty_axes"] = given["noop_with_empty_axes"]
-    useless = {name for name in given if given[name] == defaults[name]}
+    useless = {name for name in given if given[name] == defaults.get(name)}
     return remade(node, drop=useless) if useless else node
 
 

@@ -73,7 +73,7 @@ def run_passes(walk: Walk, *passes: tuple[Pass, Any], may_leave: bool = False) -
         least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
         if walk.sweep():
             least = max(least, OLDEST_IR_OF_DEFAULTS)
-        changes += [*walk.changes, *_raise(walk, least)]
+        changes += [*walk.changes, *raise_ir(walk, least)]
     return changes
 
 
@@ -236,13 +236,7 @@ def _without_own(model: ModelProto) -> ModelProto:
 # --- the IR version --------------------------------------------------------------------------------
 
 
-def raise_for_weights(model: Onnx) -> list[Change]:
-    """Give a model the IR version that its initializers need; return the changes."""
-    why = ": it has initializers that are not inputs"
-    return _raise(model, OLDEST_IR_OF_DEFAULTS, why) if _has_weights(model.proto.graph) else []
-
-
-def _raise(model: Onnx, least: int, why: str = "") -> list[Change]:
+def raise_ir(model: Onnx, least: int, why: str = "") -> list[Change]:
     """Raise a model's IR version. If initializers need no inputs in the new one, they lose these and stay constants."""
     before, graph, file = model.proto.ir_version, model.proto.graph, model.file
     if before >= least:
@@ -287,7 +281,8 @@ def lower(walk: Walk, opset: int) -> None:
         walk.changes.append(Change(walk.file, f"IR version {had} {said}, {why}", is_notice=least >= had))
 
 
-def _has_weights(graph: GraphProto) -> bool:
+def has_weights(graph: GraphProto) -> bool:
+    """Return whether a graph has initializers that are not inputs."""
     return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
 
 
@@ -300,7 +295,7 @@ def _needed(model: ModelProto) -> int:
         if isinstance(owner, GraphProto):
             values = (*owner.input, *owner.output, *owner.value_info)
             kinds.update(info.type.tensor_type.elem_type for info in values)
-            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
+            needed.append(OLDEST_IR_OF_DEFAULTS if has_weights(owner) else 0)
             needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
             others = {info.type.WhichOneof("value") for info in values}
             needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)
