@@ -22,10 +22,9 @@ from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
-from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
-from halfulp.models.onnx import Onnx, walk
+from halfulp.models.onnx import Onnx, parse, walk
 from halfulp.models.onnx.checks import check_text, label, port_at, ports
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
@@ -158,7 +157,7 @@ def repair(
         said = f"{os.fspath(output)}: the repaired model is an ONNX model"
         raise errors.HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
-    source = onnx_front_end.parse(model, report=sorted_.append)
+    source = parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
     told = (*(Change(source.file, line) for line in sorted_), *changes)
     is_file = isinstance(model, str | os.PathLike | bytes)
