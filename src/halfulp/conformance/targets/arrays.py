@@ -127,16 +127,9 @@ def function(threads: int, argument: str) -> Target:
 
 
 def pipe(threads: int, argument: str) -> Target:
-    """Start a program once, and ask it for each case on its standard input: a kernel in C or any other language.
+    """Start a program once, and ask it for each case on its standard input.
 
-    A request is a line of text, then the elements of x and those of y, little-endian, in arrays of one shape::
-
-        pow float32 int64 1000 4000 8000
-
-    It names the operation (pow or prelu), the types of x and y, the number of elements, and the bytes of x and of y.
-    The answer is a line ``ok``, then the result's elements, of x's type; or a line ``no``, with a reason, if the
-    program does not offer this. NumPy's names of types are used. Types of less than 8 bits take a byte for each
-    element.
+    docs/how-to/check-your-runtime.md has the form of requests and answers: ``pow float32 int64 1000 4000 8000``.
     """
     process: Any = subprocess.Popen(shlex.split(argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

@@ -216,10 +216,7 @@ def halfulp(threads: int, argument: str) -> Target:
 def command(threads: int, argument: str) -> Target:
     """Run any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
 
-    The argument has {model}, {inputs} and {outputs} in it. The inputs and outputs are .npz files, an entry for each
-    name in the model. For types that NumPy lacks (bfloat16) an entry holds the bits, as NumPy stores arrays of
-    ml_dtypes: items of type ``V2``. In the outputs, unsigned integers of that width are accepted too. The model has
-    the types. A command has no version.
+    docs/check.md has the form of the files that stand for {model}, {inputs} and {outputs}. A command has no version.
     """
     command = shlex.split(argument)
 
