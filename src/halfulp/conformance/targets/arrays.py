@@ -25,8 +25,6 @@ from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
 
-_Function = Callable[[Any, Any], Any]
-
 
 def _written(case: Case, otherwise: Any = None) -> Any:
     """Return y as a Python number where a person would write one, as in ``x ** 3``: as a constant or of scalars."""
@@ -157,7 +155,7 @@ def pipe(threads: int, argument: str) -> Target:
 # --- libraries that take a few lines -----------------------------------------------------------------
 
 
-def library(pow: _Function, prelu: Any = None, versions: Mapping[str, str] = {}) -> Target:
+def library(pow: Any, prelu: Any = None, versions: Mapping[str, str] = {}) -> Target:
     """Return the target of functions of arrays that broadcast; by NotImplementedError they lack the types."""
 
     def run(case: Case) -> list[Array]:
@@ -180,7 +178,7 @@ def libm(threads: int, argument: str) -> Target:
     return library(lambda x, y: functions[x.dtype.name](x, y), versions={name: version} if name else {})
 
 
-def _function_of(library: ctypes.CDLL, name: str) -> _Function:
+def _function_of(library: ctypes.CDLL, name: str) -> Any:
     """Return ``double f(double, double)``, or of floats if its name ends in f, as a function of arrays."""
     kind = ctypes.c_float if name.endswith("f") else ctypes.c_double
     function = library[name]

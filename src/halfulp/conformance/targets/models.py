@@ -33,7 +33,7 @@ def model(case: Case) -> onnx.ModelProto:
     row = case.row
     if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
-    output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
+    output, inputs, fed = row.outputs[0].name, _inputs(case), model_inputs(case)
     if case.declared is not None:
         result = case.declared
     elif case.clause is not None:  # its shape is unknown
@@ -41,13 +41,12 @@ def model(case: Case) -> onnx.ModelProto:
         result = TensorType(case.types[0], tuple(f"{output}_{i}" for i in range(rank)))
     else:
         result = row.infer(*case.inputs, **case.attributes)
-    named_inputs = zip(names, case.inputs, strict=True)
     graph = helper.make_graph(
-        [helper.make_node(row.name, names, [output], **case.attributes)],
+        [helper.make_node(row.name, list(inputs), [output], **case.attributes)],
         row.name,
         [declaration(name, array.dtype.name, array.shape) for name, array in fed.items()],
         [declaration(output, *result)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in named_inputs if name not in fed],
+        [onnx.numpy_helper.from_array(array, name) for name, array in inputs.items() if name not in fed],
     )
     opset = helper.make_opsetid("", int(row.version))
     ir_version = max(_LEAST_IR, helper.find_min_ir_version_for([opset]))
@@ -56,16 +55,14 @@ def model(case: Case) -> onnx.ModelProto:
     )
 
 
-def input_names(case: Case) -> list[str]:
-    """Return the names of a case's inputs, as the operator's document has them; beyond those, ``extra``."""
-    names = [port.name for port in case.row.inputs]
-    return [*names, "extra"][: len(case.inputs)]
+def _inputs(case: Case) -> dict[str, Array]:
+    """Return a case's inputs by their names in the operator's document; one beyond those is ``extra``."""
+    return dict(zip([*(port.name for port in case.row.inputs), "extra"], case.inputs, strict=False))
 
 
 def model_inputs(case: Case) -> dict[str, Array]:
     """Return by name the inputs that are fed, because they are not constants."""
-    named = zip(input_names(case), case.inputs, strict=True)
-    return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
+    return {name: it for i, (name, it) in enumerate(_inputs(case).items()) if i not in case.constants}
 
 
 # --- runtimes that take a model ------------------------------------------------------------------
@@ -225,9 +222,8 @@ def command(threads: int, argument: str) -> Target:
             files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
             files["model.onnx"].write_bytes(model.SerializeToString())
             np.savez(files["inputs.npz"], allow_pickle=False, **inputs)
-            words = command
-            for name, path in files.items():
-                words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
+            places = {path.stem: str(path) for path in files.values()}
+            words = [re.sub("{(model|inputs|outputs)}", lambda m: places[m[1]], word) for word in command]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
             if code := done.returncode:
                 number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
@@ -242,11 +238,8 @@ def command(threads: int, argument: str) -> Target:
                 entries = read_npz(files["outputs.npz"])
             except HalfulpError as error:
                 raise RuntimeError(error.message.replace(str(files["outputs.npz"]), "its outputs")) from None
-        return [
-            _typed(entries[value.name], value.type.tensor_type.elem_type)
-            for value in model.graph.output
-            if value.name in entries
-        ]
+        written = (value for value in model.graph.output if value.name in entries)
+        return [_typed(entries[value.name], value.type.tensor_type.elem_type) for value in written]
 
     return Target(run, _prepared)
 
@@ -254,9 +247,8 @@ def command(threads: int, argument: str) -> Target:
 def _typed(array: Array, number: int) -> Array:
     """Return the bits of a type that NumPy lacks as that type."""
     dtype = dtype_of(number)
-    if dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
-        return array
-    return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array
+    is_bits = dtype.isbuiltin != 1 and array.dtype.kind in "Vu" and array.itemsize == dtype.itemsize
+    return array.view(dtype) if is_bits else array
 
 
 # --- runtimes that take a few lines ------------------------------------------------------------------
