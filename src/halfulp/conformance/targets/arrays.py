@@ -10,7 +10,7 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -37,7 +37,13 @@ def _is_prelu(case: Case) -> bool:
     return case.row.kernel == "prelu"
 
 
-def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[str, str] = {}) -> Target:
+def _of_namespace(name: str, threads: int, argument: str) -> Target:
+    """Compute ``x**y``, with all that it needs loaded before memory is limited."""
+    xp: Any = import_module(name)
+    xp.ones(1)
+    to_numpy = getattr(xp, "asnumpy", np.asarray)
+    told = {"CUDA": str(xp.cuda.runtime.runtimeGetVersion())} if name == "cupy" else {}
+
     @np.errstate(all="ignore")
     def run(case: Case) -> list[Array]:
         x, y = map(xp.asarray, case.inputs)
@@ -45,19 +51,11 @@ def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[s
             return [to_numpy(xp.where(x < 0, x * y, x))]
         return [to_numpy(xp.asarray(x ** _written(case, y)).astype(x.dtype))]
 
-    return Target(run, versions=versions)
+    return Target(run, versions=told)
 
 
-def numpy(threads: int, argument: str) -> Target:
-    """Compute ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
-    return _of_namespace(np, np.asarray)
-
-
-def cupy(threads: int, argument: str) -> Target:
-    """Compute ``x**y`` on a CUDA device, with all that it needs loaded before memory is limited."""
-    cupy: Any = import_module("cupy")
-    cupy.ones(1)
-    return _of_namespace(cupy, cupy.asnumpy, {"CUDA": str(cupy.cuda.runtime.runtimeGetVersion())})
+numpy = partial(_of_namespace, "numpy")  # on one thread, with ml_dtypes for the types that NumPy lacks
+cupy = partial(_of_namespace, "cupy")  # on a CUDA device
 
 
 def torch(threads: int, argument: str, *, is_compiled: bool = False) -> Target:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,21 +73,19 @@ def _prepared(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model(case), model_inputs(case)
 
 
-def reference(threads: int, argument: str) -> Target:
+def reference(threads: int, argument: str, *, is_converted: bool = False) -> Target:
     """Evaluate the model with the onnx package's ReferenceEvaluator."""
     evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
-    return Target(lambda model, inputs: list(evaluator(model).run(None, inputs)), _prepared)
-
-
-def converter(threads: int, argument: str) -> Target:
-    """Convert the model to the newest opset with the onnx package's version converter, and evaluate it."""
-    evaluate = reference(threads, argument).run
 
     def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-        newest = onnx.version_converter.convert_version(model, onnx.defs.onnx_opset_version())
-        return evaluate(newest, inputs)
+        if is_converted:
+            model = onnx.version_converter.convert_version(model, onnx.defs.onnx_opset_version())
+        return list(evaluator(model).run(None, inputs))
 
     return Target(run, _prepared)
+
+
+converter = partial(reference, is_converted=True)  # to the newest opset, by the package's version converter
 
 
 def onnxruntime(threads: int, argument: str) -> Target:
