@@ -81,13 +81,9 @@ def _attempt(
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
     shapes = shapes or ((*[1] * (values.least_rank(row) - 2), 2, 3),) * len(types)
-    attributes = _required(row) if attributes is None else attributes
+    if attributes is None:
+        attributes = {attribute.name: 2.0 for attribute in row.attributes if attribute.required}
     return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
-
-
-def _required(row: OpVersion) -> dict[str, Any]:
-    """Return attributes with which nothing is wrong."""
-    return {attribute.name: 2.0 for attribute in row.attributes if attribute.required}
 
 
 def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str | None:
@@ -183,7 +179,7 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
-    fine = _required(row)
+    fine = _attempt(row, types, "").attributes
     by_type = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
     known, wrong = {attribute.name for attribute in row.attributes}, list[dict[str, Any]]()
     for attribute in row.attributes:

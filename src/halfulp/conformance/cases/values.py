@@ -207,10 +207,7 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
 
 
 def _exact_pair(name: str, random: Random) -> tuple[Fraction, Fraction]:
-    """Return x and y, which their types may lack.
-
-    The power of a float is normal, subnormal, or a tie in either range, that of an integer up to the ends of the range.
-    """
+    """Return x and y, which their types may lack, with an exact power or a tie, anywhere in the range."""
     e = 0
     if TYPES[name].kind != "float":
         f, bits = random.integer(0, _MOST_ROOTS), TYPES[name].bits
