@@ -8,12 +8,10 @@ everything comes from the raw stream, by arithmetic that is exact or rounded onc
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import islice
-from operator import add
+from operator import add, eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +25,7 @@ from halfulp.specs import OpVersion
 from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 Types = tuple[str, ...]
+INF, NAN = np.inf, np.nan
 
 
 class Random:
@@ -160,9 +159,7 @@ def bases(name: str, random: Random, count: int) -> Array:
 
 def finite(array: Array) -> Array:
     """Return an array with 1 in place of each infinity and NaN."""
-    if TYPES[array.dtype.name].kind != "float":
-        return array
-    return np.where(np.isfinite(array), array, np.array(1).astype(array.dtype))
+    return np.where(np.isfinite(array.astype(np.float64)), array, np.array(1).astype(array.dtype))
 
 
 def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
@@ -194,16 +191,21 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 @cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
-    random, names = Random(f"exact cases {x_name} {y_name} {number}"), (x_name, y_name)
-    tried = (_exact_pair(x_name, random) for _ in range(3 * count))
-    fitting = (pair for pair in tried if all(map(_representable, pair, names)))
-    arrays = []
-    for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
-        if TYPES[name].kind == "float":
-            arrays.append(cast(np.array(list(map(float, numbers))), name))
-        else:
-            arrays.append(from_integers(map(int, numbers), name))
-    return Pairs(*arrays)
+    random = Random(f"exact cases {x_name} {y_name} {number}")
+    tried = zip(*(_exact_pair(x_name, random) for _ in range(3 * count)), strict=True)
+    (x, has_x), (y, has_y) = map(_nearest, tried, (x_name, y_name))
+    return Pairs(x[has_x & has_y][:count], y[has_x & has_y][:count])
+
+
+def _nearest(numbers: Sequence[Fraction], name: str) -> tuple[Array, Array]:
+    """Return numbers converted to a type, and which of them it has."""
+    if TYPES[name].kind == "float":
+        array = cast(np.array([float(number) if abs(number) < 2**1024 else INF for number in numbers]), name)
+        kept = array.astype(np.float64)
+    else:
+        array = from_integers(map(int, numbers), name)
+        kept = array.astype(object)
+    return array, np.array(list(map(eq, numbers, kept.tolist())))
 
 
 def _exact_pair(name: str, random: Random) -> tuple[Fraction, Fraction]:
@@ -240,15 +242,6 @@ def _exponent_for(root: int, digits: int, random: Random) -> int:
     while (root ** (n + 1)).bit_length() <= digits:
         n += 1
     return n if random.one() < 0.5 else random.integer(0, n)
-
-
-def _representable(value: Fraction, name: str) -> bool:
-    if TYPES[name].kind != "float":
-        least, largest = integer_range(name)
-        return value.denominator == 1 and least <= value <= largest
-    with suppress(OverflowError):
-        return bool(value == cast(np.array(float(value)), name).astype(np.float64).item())
-    return False
 
 
 # --- cases of pairs --------------------------------------------------------------------------------
@@ -336,7 +329,6 @@ def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
 
 # --- special values ------------------------------------------------------------------------------
 
-INF, NAN = np.inf, np.nan
 _BASES = (-INF, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, INF, NAN)
 _EXPONENTS = (-INF, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, INF, NAN)
 _SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
