@@ -303,8 +303,6 @@ def _parts(row: OpVersion, pairs: Pairs) -> dict[str, tuple[tuple[Array, ...], d
 
 _SETS = {"quick": 1, "full": 4}
 _COUNT = 1000
-# The exponents of an operator that has them as an attribute.
-_ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
 
@@ -323,8 +321,8 @@ def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
         return prelu_values(types[0], random, count)
     if len(types) == 2:
         return pow_values(*types, random, count)
-    exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), count)
-    return Pairs(bases(types[0], random, count), exponents)
+    exponents = np.array([2, 0.5, 3, -1, 1 / 3, -2.5, 7], np.float32)  # few, as each makes a case
+    return Pairs(bases(types[0], random, count), np.resize(exponents, count))
 
 
 # --- special values ------------------------------------------------------------------------------
@@ -332,7 +330,6 @@ def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
 _BASES = (-INF, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, INF, NAN)
 _EXPONENTS = (-INF, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, INF, NAN)
 _SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
-_INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
 def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
@@ -351,7 +348,7 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pai
 def chosen(name: str, values: tuple[float, ...]) -> Array:
     """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
-        return integers_within([*integer_range(name), *_INTEGERS], name)
+        return integers_within([*integer_range(name), *range(-3, 4)], name)
     given, array = np.array(values), cast(np.array(values), name)
     kept = array.astype(np.float64)
     return np.asarray(array[(codes(kept) == codes(given)) | (np.isnan(kept) & np.isnan(given))])
@@ -447,9 +444,8 @@ def end_logs(name: str, random: Random, count: int) -> Array:
     else:
         bits = integer_range(name)[1].bit_length()
         ends, unit = [bits, bits, 1, 0], 2.0**-8
-    offsets = random.mixed(
-        random.normal(count) * unit, random.choose([0, 1e-9, -1e-9, 0.3, -0.3], count), random.normal(count)
-    )
+    near, steps = random.normal(count) * unit, random.choose([0, 1e-9, -1e-9, 0.3, -0.3], count)
+    offsets = random.mixed(near, steps, random.normal(count))
     return random.choose(np.array(ends, float), count) + offsets
 
 

@@ -21,11 +21,11 @@ from halfulp.conformance.case import Case, expected
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.tensors import declaration, dtype_of
 from halfulp.specs import TensorType
 
 _PROVIDER_ALIASES = {"directml": "Dml", "trt": "Tensorrt"}
-_LEAST_IR = 4  # before version 4 an initializer was also a graph input, which could be fed
 
 
 def model(case: Case) -> onnx.ModelProto:
@@ -49,7 +49,7 @@ def model(case: Case) -> onnx.ModelProto:
         [onnx.numpy_helper.from_array(array, name) for name, array in inputs.items() if name not in fed],
     )
     opset = helper.make_opsetid("", int(row.version))
-    ir_version = max(_LEAST_IR, helper.find_min_ir_version_for([opset]))
+    ir_version = max(OLDEST_IR_OF_DEFAULTS, helper.find_min_ir_version_for([opset]))
     return helper.make_model(
         graph, opset_imports=[opset], ir_version=ir_version, producer_name="halfulp", doc_string=case.id
     )
