@@ -199,7 +199,7 @@ def exponents(
         cases = _cases(operator, types, column)
         results = examiner.examine(cases.values())
         # Types that are refused with some exponents may be supported with others.
-        if all(result.judgement.verdict in ("refused", "unspecified") for result in results):
+        if all(result.entry["verdict"] in ("refused", "unspecified") for result in results):
             continue
         found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
         for key, case in cases.items():
@@ -259,13 +259,13 @@ def _worse_columns(
 
 def _entry(result: Result) -> list[Any]:
     """Return the verdict, and of a result that is not exact the maximum difference, an example and the grade."""
-    found = result.judgement
-    entry: list[Any] = [found.verdict]
-    if found.verdict not in SILENT:
-        example = one_line(found.message)
-        if found.example is not None:
-            example = example_of(result.entry["operator"], found.example)
-        entry += [found.max_ulp, example, found.grade]
+    found = result.entry
+    entry: list[Any] = [found["verdict"]]
+    if found["verdict"] not in SILENT:
+        example = one_line(found["message"])
+        if found["example"] is not None:
+            example = example_of(found["operator"], found["example"])
+        entry += [found["max_ulp"], example, found["grade"]]
     return entry
 
 
@@ -312,7 +312,7 @@ def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
     ]
     id = f"{row['operator']}/{','.join(row['types'])}/values/alone"
     (result,) = examiner.examine([Case(id, row["operator"], "values", (arrays[0], arrays[1]))])
-    return result.judgement.verdict == "wrong"
+    return bool(result.entry["verdict"] == "wrong")
 
 
 # --- halves, and the signs of zeros -----------------------------------------------------------------------

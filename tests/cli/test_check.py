@@ -97,7 +97,7 @@ def test_an_interrupted_check_has_results_so_far(tmp_path, monkeypatch):
     result = run(*arguments, "--json", str(file))
     assert result.exit_code == 130, result.output
     assert "interrupted: these are the results so far" in result.stderr
-    assert [row["types"][0] for row in json.loads(file.read_text())["rows"]] == ["int32"]
+    assert [row["types"][0] for row in json.loads(file.read_text())["rows"]] == ["int32", "int64"]
 
 
 def test_without_a_target_what_is_installed_is_checked(monkeypatch):

@@ -6,7 +6,6 @@ import pytest
 from tests.conformance.report.documents import document
 
 from halfulp.conformance.document import Entry, Result, load_allowed, stale
-from halfulp.conformance.judge import Judgement
 from halfulp.errors import HalfulpError
 
 TEXT = """
@@ -29,7 +28,7 @@ def loaded(tmp_path: Path, text: str) -> list[Entry]:
 
 def result(id: str, verdict: str) -> Result:
     """Return a result with no more than its id and its verdict."""
-    return Result({"id": id, "verdict": verdict}, Judgement("exact"))
+    return Result({"id": id, "verdict": verdict}, {})
 
 
 def reason(allowed: list[Entry], target: str, case: str, verdict: str) -> str | None:

@@ -90,7 +90,7 @@ def _answer(data: bytes) -> None:
         there.close()
         try:
             message, payload = receive(here, 1)
-            unpacked(message["outputs"], payload)
+            unpacked(message, payload)
         except (OSError, *MALFORMED):  # by which Process says that it answered nonsense
             raise hu.HalfulpError("nonsense") from None
 

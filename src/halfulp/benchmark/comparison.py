@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -95,24 +94,24 @@ def sampler(call: Call) -> Callable[[], float]:
 
     The call is made at once, to warm it up and to estimate its time.
     """
+
+    def timed(repeats: int) -> float:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return (time.perf_counter() - start) / repeats
+
     call()
-    length = _timed(call, 1)
+    length = timed(1)
     if length < 10 * _LONG:  # unless an interruption made it longer
-        length = min(length, _timed(call, 1), _timed(call, 1))
+        length = min(length, timed(1), timed(1))
 
     def sample() -> float:
         if length < _LONG:
             call()
-        return _timed(call, max(1, round(_SHORTEST / length)))
+        return timed(max(1, round(_SHORTEST / length)))
 
     return sample
-
-
-def _timed(call: Call, repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    return (time.perf_counter() - start) / repeats
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -243,14 +242,13 @@ def node_times(reports: Sequence[RunReport], wanted: Set[str], *, exact: bool) -
     return NodeTimes(len(executed), statistics.median(parts), statistics.median(shares))
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     """The results of a network with one kind of kernels."""
 
     nodes: NodeTimes
     exactness: Sequence[Exactness]  # of each Pow and PRelu outside of subgraphs, given its operands
     outputs: Mapping[str, Array]
-    times: list[float] = field(default_factory=list)  # of the whole network, in turns with the other kernels
+    times: Sequence[float]  # of the whole network, in turns with the other kernels
 
     @property
     def results(self) -> Exactness:
@@ -264,37 +262,16 @@ def together(comparisons: Sequence[Exactness]) -> Exactness:
     return Exactness(misrounded, total, max((each.farthest for each in comparisons), default=0))
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A network with ONNX Runtime's own Pow and PRelu and with halfulp's: the results, or why it does not run."""
 
     own: Contender | str
     ours: Contender | str
-
-    @property
-    def contenders(self) -> list[Contender]:
-        """Those of the two that run."""
-        return [contender for contender in (self.own, self.ours) if isinstance(contender, Contender)]
-
-    @property
-    def ratio(self) -> float | None:
-        """The ratio of the time with halfulp to the time without; None if one of them does not run."""
-        times = [contender.times for contender in reversed(self.contenders)]
-        return ratio(*times) if len(times) == 2 else None
-
-    @property
-    def difference(self) -> Exactness | None:
-        """The distance of the outputs without halfulp from those with it, where their types and shapes are the same."""
-        if len(self.contenders) < 2:
-            return None
-        own, ours = (contender.outputs for contender in self.contenders)
-        pairs = ((own[name], ours[name]) for name in own.keys() & ours.keys())
-        return together([exactness(a, b) for a, b in pairs if (a.dtype, a.shape) == (b.dtype, b.shape)])
-
-    @property
-    def vacuous(self) -> dict[str, str]:
-        """The outputs whose comparison verifies nothing, by name, each with the reason."""
-        return vacuous(self.contenders[-1].outputs) if self.contenders else {}
+    vacuous: Mapping[str, str]  # the outputs whose comparison verifies nothing, by name, each with the reason
+    # If both run: the ratio of the time with halfulp to the time without, and the distance of the outputs without
+    # halfulp from those with it, where their types and shapes are the same.
+    ratio: float | None = None
+    difference: Exactness | None = None
 
 
 def compare(
@@ -305,28 +282,34 @@ def compare(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
-    results: dict[str, Contender | str] = {}
+    refused: dict[str, str] = {}
+    ran: dict[str, tuple[NodeTimes, list[Exactness], dict[str, Array]]] = {}
     samples: dict[str, Callable[[], float]] = {}
-    for exact, whose in enumerate(("ONNX Runtime", "halfulp")):
+    # ONNX Runtime also turns some other operators into Pow.
+    names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
+    for exact, whose in ((False, "ONNX Runtime"), (True, "halfulp")):
         progress(f"preparing it with {whose}'s kernels")
         try:
-            settings: dict[str, Any] = {"exact": bool(exact), "threads": threads}
-            compared = _exactness(model, inputs, exact=bool(exact))
-            session, outputs, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
+            settings: dict[str, Any] = {"exact": exact, "threads": threads}
+            compared = _exactness(model, inputs, exact=exact)
+            session, results, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
         except HalfulpError as error:
-            results[whose] = error.message
+            refused[whose] = error.message
             continue
-        # ONNX Runtime also turns some other operators into Pow.
-        names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
-        tensors = {name: each for name, each in outputs.items() if str(getattr(each, "dtype", "")) in TYPES}
-        results[whose] = Contender(node_times(reports, names, exact=bool(exact)), compared, tensors)
+        tensors = {name: each for name, each in results.items() if str(getattr(each, "dtype", "")) in TYPES}
+        ran[whose] = node_times(reports, names, exact=exact), compared, tensors
         samples[whose] = sampler(partial(engine.run_in, session, model, inputs))
     progress("measuring")
-    for whose, times in in_turns(samples, seconds).items() if samples else ():
-        contender = results[whose]
-        assert isinstance(contender, Contender)
-        contender.times.extend(times)
-    return Comparison(*results.values())
+    times = in_turns(samples, seconds) if samples else {}
+    contenders = {whose: Contender(*ran[whose], times[whose]) for whose in ran}
+    own, ours = (contenders.get(whose) or refused[whose] for whose in ("ONNX Runtime", "halfulp"))
+    outputs = [contender.outputs for contender in contenders.values()]
+    empty = vacuous(outputs[-1]) if outputs else {}
+    if isinstance(own, str) or isinstance(ours, str):
+        return Comparison(own, ours, empty)
+    pairs = ((own.outputs[name], ours.outputs[name]) for name in own.outputs.keys() & ours.outputs.keys())
+    alike = [exactness(a, b) for a, b in pairs if (a.dtype, a.shape) == (b.dtype, b.shape)]
+    return Comparison(own, ours, empty, ratio(ours.times, own.times), together(alike))
 
 
 def _exactness(model: Onnx, inputs: Mapping[str, Any], *, exact: bool) -> list[Exactness]:

@@ -149,7 +149,7 @@ def check(
         if file is not None:
             shared.write_text(file, text_of(documents))
     shown = "the page" if shared.is_stdout(html) else html
-    report.show(documents, shared.people(*written), page=shown, least=fail_on)
+    report.show(documents, shared.console(*written), page=shown, least=fail_on)
     _end(reports, allow, fail_on)
 
 
@@ -160,11 +160,12 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     documents = [report.document for report in reports]
     found = [(each["target"]["name"], fault) for each in documents for fault in all_faults(each)]
     for report in reports:
-        # An entry may be about a finding of another target.
-        for entry in (each for each in report.stale if not any(each.about(*fault) for fault in found)):
-            where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
-            shared.say(shared.console(stderr=True), f"{where}: nothing of this kind was found: {entry}")
-    if any(report.interrupted for report in reports):
+        name = report.document["target"]["name"]
+        for entry in report.stale:
+            if not any(entry.about(*fault) for fault in found):  # it may be about a finding of another target
+                line = f"{allow}, line {entry.line}, {name}: nothing of this kind was found: {entry}"
+                shared.say(shared.console(stderr=True), line)
+    if reports[-1].interrupted:  # it ends the run
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):
@@ -293,8 +294,8 @@ def accuracy(
         shared.write_json(json, lambda: documents)
         headers, *rows = measuring.table(documents)
         numbers = [header for header in headers if "misrounded" in header] + ["worst ulp"]
-        shared.print_rows(shared.people(json), headers, rows, numbers)
-        shared.say(shared.people(json), *measuring.worst_pairs(documents))
+        shared.print_rows(shared.console(json), headers, rows, numbers)
+        shared.say(shared.console(json), *measuring.worst_pairs(documents))
     if is_interrupted:
         typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)

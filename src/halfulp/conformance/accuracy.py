@@ -126,9 +126,9 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
         examiner.examine([case for case in quick if case.group == group])
         for group in ("special", "reproducibility")
     )
-    example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
-    wrong = sum(result.judgement.wrong for result in results)
-    tried = sum(result.judgement.elements for result in results)
+    entries = [result.entry for result in results]
+    example = next((gist(entry) for entry in entries if entry["verdict"] in FAULTS), "")
+    wrong, tried = (sum(entry[count] for entry in entries) for count in ("wrong", "elements"))
     differing = {result.aspect for result in again if result.same is False}
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
     return TypeAccuracy(name, ranges, tried, wrong, example, sorted(differing, key=ASPECTS.index))
@@ -138,8 +138,8 @@ def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
     """Return the target's powers, or the outcome without them."""
     got = examiner.run(Case(f"{OPERATOR}/{name},{name}/values/accuracy", OPERATOR, "values", tuple(pairs)))
     if isinstance(got, np.ndarray) and got.dtype != TYPES[name].dtype:
-        got = f"the output is {got.dtype}"
-    return Outcome("refused", got) if isinstance(got, str) else got
+        return Outcome("wrong", f"the output is {got.dtype}")
+    return got
 
 
 def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:
@@ -271,14 +271,9 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     }
 
 
-def _entries(documents: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the results of each type, with their target."""
-    return [(document["target"], entry) for document in documents for entry in document["types"]]
-
-
 def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
     """Return the headers, and a row of texts for each target and type."""
-    entries = _entries(documents)
+    entries = [(document["target"], entry) for document in documents for entry in document["types"]]
     shares = [*RANGES[:3], *[ALL_PAIRS] * any(ALL_PAIRS in entry["ranges"] for _, entry in entries)]
     headers = ["target", "type", *(f"misrounded, {label}" for label in shares)]
     headers += ["worst ulp", "special values wrong", "bits depend on"]
@@ -304,13 +299,13 @@ def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
     """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
     lines = []
-    for target, entry in _entries(documents):
+    for name, entry in ((each["target"]["name"], entry) for each in documents for entry in each["types"]):
         ranges = entry["ranges"].values()
-        far = max(ranges, key=lambda results: results["max_ulp"], default=None)
+        far = max(ranges, key=lambda results: results["max_ulp"], default={"worst": None})
         # One with a special value gone wrong, too.
         special = next((results for results in ranges if results["special"] and not results["max_ulp"]), far)
-        pairs = [results["worst"] for results in (far, special) if results is not None and results["worst"]]
+        pairs = filter(None, (results["worst"] for results in (far, special)))
         texts = ["({x}) ^ ({y}) gives {got}, not {expected}".format(**pair) for pair in pairs]
         if text := "; ".join(dict.fromkeys(filter(None, [*texts, entry["special_example"]]))):
-            lines.append(f"{target['name']}, {entry['type']}: {text}")
+            lines.append(f"{name}, {entry['type']}: {text}")
     return lines

@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import groupby, islice
+from itertools import groupby
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
@@ -174,16 +174,16 @@ def check_target(
     **limits: Any,
 ) -> CheckReport:
     """Check a target as :func:`check` does, with arguments that are known to be valid, and the limits of Examiner."""
-    rows = list(rows_of(spec, selection))
+    rows, nothing = list(rows_of(spec, selection)), f"nothing of this selection is for the target {spec.name}"
     if not rows:
-        raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
+        raise HalfulpError(nothing)
     results: list[Result] = []
     started, failed, interrupted = time.monotonic(), 0, False
     try:
         examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
         versions = examiners[0].versions
         # Whatever ends the loop ends the processes, too.
-        with closing(_examined(examiners, _batches(mode, selection, rows))) as examined:
+        with closing(_examined(examiners, rows, mode, selection)) as examined:
             for number, of_batch in enumerate(examined, 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
@@ -194,22 +194,11 @@ def check_target(
             raise
         interrupted = True
     if not results:
-        few = "or among the quick cases: try --full"
-        raise HalfulpError(f"nothing of this selection is for the target {spec.name}, {few}")
+        raise HalfulpError(f"{nothing}, or among the quick cases: try --full")
     run = documents.run_entry(mode, selection, examiners[0].ulp_limit, time.monotonic() - started)
     target = {"name": spec.name, "versions": dict(sorted(versions.items()))}
     findings = documents.document(target, run, results, allowed)
     return CheckReport(findings, tuple(documents.stale(allowed, spec.name, results)), interrupted)
-
-
-def _batches(
-    mode: Mode, selection: Selection, rows: list[tuple[str, tuple[str, ...]]]
-) -> Iterator[list[Case]]:
-    """Yield the chosen cases of each of these operator versions and types."""
-    stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
-    for row, members in groupby(stream, key=lambda case: (case.operator, parse(case.id).types)):
-        if row in rows and (batch := list(narrowed(list(members), selection))):
-            yield batch
 
 
 def selection(
@@ -220,7 +209,7 @@ def selection(
     cases: Iterable[str] = (),
 ) -> Selection:
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
-    chosen: Selection = {"operators": _sorted(operators), "versions": _sorted(versions)}
+    chosen = {"operators": _sorted(operators), "versions": _sorted(versions)}
     chosen |= {"types": _sorted(types, chosen_types)}
     selected(chosen["operators"], chosen["versions"])
     of_cases = {"groups": _sorted(groups), "cases": _sorted(cases)}
@@ -228,10 +217,10 @@ def selection(
         if name not in GROUPS:
             raise HalfulpError(f"no group of cases {name[:80]}; {did_you_mean(name, GROUPS)}")
     for pattern in of_cases["cases"]:
-        if pattern.count("/") != 3:
+        operator, *others = pattern.split("/")
+        if len(others) != 3:
             form = "OPERATOR/TYPES/GROUP/NAME, with * for any text"
             raise HalfulpError(f"not the id of a case: {pattern[:80]}", expected=form)
-        operator = pattern.partition("/")[0]
         if not any(fnmatchcase(id, operator) for id in ids()):
             raise HalfulpError(f"no operator {operator[:80]}; {did_you_mean(operator, ids())}")
     return chosen | {key: names for key, names in of_cases.items() if names}
@@ -293,6 +282,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         process.start()
         return process.versions
 
+    @np.errstate(all="ignore")  # comparing small types with NaN warns
     def examine(self, cases: Iterable[Case]) -> list[Result]:
         """Run and judge the cases of an operator version and types; those compared with another come after it.
 
@@ -300,29 +290,28 @@ class Examiner(AbstractContextManager["Examiner"]):
         being run, and their message says so.
         """
         answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
+        not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         results: list[Result] = []
         hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
             threads = min(case.threads or 1, self.threads)
-            not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run
             if isinstance(got, Outcome) and got.kind == "not offered":
                 continue
             right, there = answers.get(case.compared_with, (None, None))
             if case.aspect == "threads" and threads == 1:  # with one processor there is one
                 there = None
-            with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                right = self._right(case, right) if case.clause is None else None
-                judgement = judge(case, right, got, self.ulp_limit)
-                here: Array | None = None
-                if isinstance(got, np.ndarray) and right is not None:
-                    here = got if tensor_type(got) == tensor_type(right) else None
-                answers[case.id] = right, here
-                grid = _grid(case, right, here, self.ulp_limit)
-                entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
-                same, example = _compared(case, here, there)
-                results.append(Result(entry, judgement, grid, case.aspect or "", same, example))
+            right = self._right(case, right) if case.clause is None else None
+            here: Array | None = None
+            if isinstance(got, np.ndarray) and right is not None and tensor_type(got) == tensor_type(right):
+                here = got
+            answers[case.id] = right, here
+            judgement = judge(case, right, got, self.ulp_limit)
             hangs = hangs + 1 if judgement.verdict == "hung" else 0
+            entry = documents.case_entry(case, judgement, _confirmed(case, right, judgement))
+            grid = _grid(case, right, here, self.ulp_limit)
+            same, example = _compared(case, here, there)
+            results.append(Result(entry, judgement.histogram, grid, case.aspect or "", same, example))
         return results
 
     def close(self) -> None:
@@ -335,18 +324,13 @@ class Examiner(AbstractContextManager["Examiner"]):
         process = Process(self.spec, threads, self.time_limit, self.memory)  # not started yet
         return self._processes.setdefault(threads, process)
 
-    def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
-        """Return the output, a sentence on outputs that are not one array, or the outcome without outputs."""
+    def run(self, case: Case, threads: int = 1) -> Array | Outcome:
+        """Return the output, or the outcome without one."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:
             self.close()  # a process may have been started since
             raise HalfulpError("the examination was ended")
-        if isinstance(answer, Outcome):
-            return answer
-        if len(answer) != 1:
-            return f"{len(answer)} outputs instead of 1"
-        (output,) = answer
-        return f"the output is not an array of numbers: {output}" if isinstance(output, str) else output
+        return answer
 
     def _right(self, case: Case, other: Array | None) -> Array:
         if other is not None:
@@ -359,12 +343,11 @@ def _grid(case: Case, right: Any, output: Array | None, ulp_limit: float) -> lis
     """Return the pairs of a grid of special values; of another case, or without an output, none."""
     if output is None or not case.name.startswith("grid"):
         return []
-    columns = (*operands_of(case), right, output)
-    judged = verdicts(case, right, output, ulp_limit)
+    columns = (*operands_of(case), right, output, verdicts(case, right, output, ulp_limit))
     return [
         dict(zip(("x", "y", "expected", "got"), map(decimal, elements), strict=True))
         | {"verdict": str(verdict)}
-        for *elements, verdict in zip(*(column.ravel() for column in columns), judged.ravel(), strict=True)
+        for *elements, verdict in zip(*(column.ravel() for column in columns), strict=True)
     ]
 
 
@@ -404,28 +387,24 @@ def processors() -> int:
 
 
 def _examined(
-    examiners: list[Examiner], batches: Iterator[list[Case]]
+    examiners: list[Examiner], rows: list[tuple[str, tuple[str, ...]]], mode: Mode, selection: Selection
 ) -> Generator[list[Result], None, None]:
-    """Yield the results of each batch when it is done; each examiner has a process of the target."""
-    free = examiners[::-1]  # one for each thread; the process of the first runs already
-
-    def examine(batch: list[Case]) -> list[Result]:
-        examiner = free.pop()
-        try:
-            return examiner.examine(batch)
-        finally:
-            free.append(examiner)
-
+    """Yield the results of each row's chosen cases when they are done; each examiner has a process of the target."""
+    stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
+    of_rows = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
+    # All batches of a full run do not fit into memory.
+    batches = (list(narrowed(list(members), selection)) for row, members in of_rows if row in rows)
+    running: dict[Future[list[Result]], Examiner] = {}
+    free = examiners  # the process of the first runs already
     with ThreadPoolExecutor(len(examiners)) as pool:
         try:
-            # All batches of a full run do not fit into memory.
-            running: set[Future[list[Result]]] = set()
             while running := running | {
-                pool.submit(examine, batch) for batch in islice(batches, len(examiners) + 1 - len(running))
+                pool.submit(examiner.examine, batch): examiner
+                for examiner, batch in zip(free, filter(None, batches), strict=False)
             }:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                free = [running.pop(future) for future in done]
                 yield from (future.result() for future in done)
         finally:
             for examiner in examiners:  # running examinations wait for these processes
                 examiner.close()
-            pool.shutdown(cancel_futures=True)

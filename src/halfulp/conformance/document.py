@@ -6,12 +6,13 @@ with the verdicts and a reason for each.
 
 import json
 import platform
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, filterfalse, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,17 +47,11 @@ class Result(NamedTuple):
     """One case as a document has it, not yet allowed, and the findings that its other parts are made of."""
 
     entry: Part
-    judgement: Judgement
+    histogram: Mapping[str, int]  # the number of elements at each distance
     grid: Sequence[Part] = ()  # a special-value grid's pairs
     aspect: str = ""  # the surroundings that differ from those of the case compared with
     same: bool | None = None  # whether both have the same bits; None if either gave no result
     example: Part | None = None  # the first element that differs
-
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """A key that sorts results as a document does: by operator version, types, group and id."""
-        entry = self.entry
-        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
 
 
 FINDINGS = (*FAULTS, "differs")  # what is the runtime's fault: verdicts, and bits that are not reproducible
@@ -81,6 +76,7 @@ def faults(document: Document, least: str = "support") -> int:
 # --- known findings -------------------------------------------------------------------------------
 
 _LARGEST_LIST = 1 << 24
+_ALLOWED = re.compile(rf"{'|'.join(FINDINGS)}|wrong<=(\d+|{'|'.join(GRADES)})")
 
 
 class Entry(NamedTuple):
@@ -122,16 +118,14 @@ def _is_within(fault: Part, bound: str) -> bool:
     return fault["special"] == 0 and fault["max_ulp"] is not None and fault["max_ulp"] <= float(bound)
 
 
-def stale(allowed: Iterable[Entry], target: str, results: Iterable[Result]) -> list[Entry]:
+def stale(allowed: Iterable[Entry], target: str, results: Sequence[Result]) -> list[Entry]:
     """Return the entries about no finding, though they cover one of these cases that ran."""
-    found = {
-        result.entry["id"]: [result.entry["verdict"], *["differs"] * (result.same is False)]
-        for result in results
-    }
 
     def is_stale(entry: Entry) -> bool:
-        about = [found[id] for id in found if entry.covers(target, id)]
-        return bool(about) and not any(map(entry.bounds, chain.from_iterable(about)))
+        covered = [result for result in results if entry.covers(target, result.entry["id"])]
+        findings = {result.entry["verdict"] for result in covered}
+        findings |= {"differs" for result in covered if result.same is False}
+        return bool(covered) and not any(map(entry.bounds, findings))
 
     return list(filter(is_stale, allowed))
 
@@ -154,21 +148,15 @@ def load_allowed(path: Path | str | None) -> list[Entry]:
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):
-            entries.append(_entry(line, target, number, f"{path}, line {number}"))
+            words, place = line.split(maxsplit=2), f"{path}, line {number}"
+            if len(words) < 3:
+                raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
+            verdicts = frozenset(words[1].split(","))
+            if wrong := sorted(filterfalse(_ALLOWED.fullmatch, verdicts)):
+                message = f"{place}: {wrong[0][:40]!r} is not a finding that can be allowed"
+                raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
+            entries.append(Entry(words[0], verdicts, words[2], target, number))
     return entries
-
-
-def _entry(line: str, target: str | None, number: int, place: str) -> Entry:
-    words = line.split(maxsplit=2)
-    if len(words) < 3:
-        raise HalfulpError(f"{place}: an entry is CASES VERDICTS REASON", got=line[:100])
-    verdicts = frozenset(words[1].split(","))
-    for word in sorted(verdicts - {*FINDINGS}):
-        verdict, _, bound = word.partition("<=")
-        if verdict != "wrong" or not (bound in GRADES or bound.isdecimal()):
-            message = f"{place}: {word[:40]!r} is not a finding that can be allowed"
-            raise HalfulpError(message, expected=f"{', '.join(FINDINGS)}, wrong<=ULPS or wrong<=GRADE")
-    return Entry(words[0], verdicts, words[2], target, number)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -210,14 +198,21 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
 
 def document(target: Part, run: Part, results: Iterable[Result], allowed: Sequence[Entry]) -> Document:
     """Return the document of one target, in an order that depends on nothing but the cases."""
-    ordered = sorted(results, key=lambda result: result.place)
-    for result in ordered:
-        case = result.entry
-        case["allowed"] = any(entry.allows(target["name"], case) for entry in allowed)
+
+    def place(result: Result) -> tuple[Any, ...]:
+        entry = result.entry
+        return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
+
+    def is_allowed(fault: Part) -> bool:
+        return any(entry.allows(target["name"], fault) for entry in allowed)
+
+    ordered = sorted(results, key=place)
+    cases = [result.entry for result in ordered]
+    for case in cases:
+        case["allowed"] = is_allowed(case)
     parts: dict[str, list[Part]] = {"rows": [], "specials": [], "reproducibility": []}
-    for _, group in groupby(ordered, key=lambda result: result.place[0]):
-        members = list(group)
-        head = {key: members[0].entry[key] for key in ("operator", "types")}
+    for (operator, types), group in groupby(ordered, key=lambda r: (r.entry["operator"], r.entry["types"])):
+        members, head = list(group), {"operator": operator, "types": types}
         if valid := [result for result in members if result.entry["clause"] is None]:
             parts["rows"].append(head | _row(valid))
         # A pair that is in the grids of several cases appears once, as the first case has it.
@@ -226,54 +221,45 @@ def document(target: Part, run: Part, results: Iterable[Result], allowed: Sequen
             grid.setdefault((cell["x"], cell["y"]), cell)
         if grid:
             parts["specials"].append(head | {"grid": list(grid.values())})
-        parts["reproducibility"] += (head | part for part in _repetitions(target["name"], members, allowed))
-    entries = [result.entry for result in ordered]
+        for aspect in ASPECTS:
+            if tried := [result for result in members if result.aspect == aspect]:
+                parts["reproducibility"].append(head | _repetition(aspect, tried, is_allowed))
     differing = [part for part in parts["reproducibility"] if part["verdict"] == "differs"]
-    counts = Counter[str](entry["verdict"] for entry in entries)
-    allowed_ones = sum(part["allowed"] for part in (*entries, *differing))
-    counts.update(cases=len(entries), allowed=allowed_ones, not_reproducible=len(differing))
+    counts = Counter[str](case["verdict"] for case in cases)
+    allowed_ones = sum(part["allowed"] for part in (*cases, *differing))
+    counts.update(cases=len(cases), allowed=allowed_ones, not_reproducible=len(differing))
     summary = {name: counts[name] for name in _COUNTED}
-    listed = [entry for entry in entries if entry["verdict"] not in _UNLISTED]
+    listed = [case for case in cases if case["verdict"] not in _UNLISTED]
     return {"schema": SCHEMA, "target": target, "run": run, "summary": summary, **parts, "cases": listed}
 
 
 def _row(results: Sequence[Result]) -> Part:
     """Return the row of the valid cases of an operator version and types, without these."""
-    judged = [result.judgement for result in results]
-    counts = Counter(judgement.verdict for judgement in judged)
-    histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    distances = [judgement.max_ulp for judgement in judged if judgement.max_ulp is not None]
-
-    def badness(result: Result) -> tuple[Any, ...]:
-        """Return a key by which those with special values gone wrong are the last of a verdict."""
-        judgement = result.judgement
-        return VERDICTS.index(judgement.verdict), judgement.histogram["special"] > 0, judgement.max_ulp or 0
-
-    worst = max(results, key=badness).entry
+    cases = [result.entry for result in results]
+    counts = Counter(case["verdict"] for case in cases)
+    histogram = {key: sum(result.histogram[key] for result in results) for key in HISTOGRAM}
+    distances = [case["max_ulp"] for case in cases if case["max_ulp"] is not None]
+    # Those with special values gone wrong are the last of a verdict.
+    worst = max(cases, key=lambda c: (VERDICTS.index(c["verdict"]), c["special"] > 0, c["max_ulp"] or 0))
     failed = ("refused", "crashed", "hung")
     return {
         "verdict": max(counts, key=VERDICTS.index),
         "cases": {verdict: counts[verdict] for verdict in sorted(counts, key=VERDICTS.index)},
-        "elements": sum(judgement.elements for judgement in judged),
+        "elements": sum(case["elements"] for case in cases),
         "misrounded": sum(histogram.values()) - histogram["0"],
         "max_ulp": max(distances, default=None),
         "histogram": histogram,
         "worst": worst["id"] if worst["verdict"] not in (*_UNLISTED, "unspecified") else None,
-        "message": next((j.message for j in judged if j.verdict in failed and j.message), None),
+        "message": next((c["message"] for c in cases if c["verdict"] in failed and c["message"]), None),
     }
 
 
-def _repetitions(target: str, results: Sequence[Result], allowed: Sequence[Entry]) -> Iterator[Part]:
-    """Yield for each aspect that was tried whether the bits depend on it."""
-    for aspect in ASPECTS:
-        if tried := [result for result in results if result.aspect == aspect]:
-            verdict = "same" if any(result.same for result in tried) else "not tested"
-            part: Part = {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
-            found = [part | {"verdict": "differs", "example": r.example} for r in tried if r.same is False]
-            if found:
-                is_allowed = all(any(e.allows(target, fault) for e in allowed) for fault in found)
-                part = found[0] | {"allowed": is_allowed}
-            yield part
+def _repetition(aspect: str, tried: Sequence[Result], is_allowed: Callable[[Part], bool]) -> Part:
+    """Return whether the bits depend on an aspect that was tried."""
+    if found := [{"verdict": "differs", "example": r.example} for r in tried if r.same is False]:
+        return {"aspect": aspect, **found[0], "allowed": all(map(is_allowed, found))}
+    verdict = "same" if any(result.same for result in tried) else "not tested"
+    return {"aspect": aspect, "verdict": verdict, "example": None, "allowed": False}
 
 
 # --- from a document to text ------------------------------------------------------------------

@@ -40,7 +40,8 @@ Shape = tuple[int, ...]
 class Outcome(NamedTuple):
     """A run without a result: the kind of its end, and the first line of the runtime's message."""
 
-    kind: Literal["refused", "crashed", "hung", "not offered"]  # the last one is not judged
+    # ``wrong``: the outputs are not one array of numbers; ``not offered``: the case is not judged.
+    kind: Literal["refused", "crashed", "hung", "wrong", "not offered"]
     message: str
 
 
@@ -81,40 +82,36 @@ class Judgement:
     grade: str | None = None  # of a fault: the worst of GRADES
 
 
-def judge(case: Case, expected: Any, got: Array | str | Outcome, ulp_limit: float = 4) -> Judgement:
-    """Judge a runtime's answer to a case: its output, a sentence on outputs that are not one array, or the outcome.
+def judge(case: Case, expected: Any, got: Array | Outcome, ulp_limit: float = 4) -> Judgement:
+    """Judge a runtime's answer to a case: its output, or the outcome without one.
 
     ``expected`` is the right result; in an invalid case anything. Up to a distance of ``ulp_limit``
     representable values a floating result is ``within``.
     """
     open_ = unspecified(case)
-    if isinstance(got, Outcome):
-        return _judge_outcome(case, got, open_)
+    kind, message = got if isinstance(got, Outcome) else ("returned", "")
+    message = message.strip().split("\n")[0]
+    if isinstance(got, Outcome) and got.kind in ("crashed", "hung"):
+        return Judgement(got.kind, message=message, grade="ordinary")
     if case.clause is not None:
+        if kind == "refused":
+            return Judgement("rejected", message=message)
         if open_.whole:
             return Judgement("unspecified", message=f"accepted; {open_.question}")
         return Judgement("accepted", message=f"{case.clause} must refuse it", grade="support")
-    size = expected.size
-    if isinstance(got, str):
-        return Judgement("wrong", size, size, message=got, grade="ordinary")
-    wanted, given = tensor_type(expected), tensor_type(got)
-    if wanted != given and not open_.whole:
-        message = f"the output is {given}, not {wanted}"
-        return Judgement("wrong", size, size, message=message, grade="ordinary")
+    if kind == "refused":
+        if open_.refusal or open_.every_element:
+            return Judgement("unspecified", message=message)
+        return Judgement("refused", message=message, grade="support")
+    if kind == "returned" and not open_.whole:
+        wanted, given = tensor_type(expected), tensor_type(got)
+        if wanted != given:
+            kind, message = "wrong", f"the output is {given}, not {wanted}"
+    if kind == "wrong":
+        return Judgement("wrong", expected.size, expected.size, message=message, grade="ordinary")
     if open_.every_element:
         return Judgement("unspecified", message=open_.question)
     return _judge_elements(case, expected, np.asarray(got), open_, ulp_limit)
-
-
-def _judge_outcome(case: Case, outcome: Outcome, open_: UnspecifiedOutput) -> Judgement:
-    message = outcome.message.strip().split("\n")[0]
-    if outcome.kind in ("crashed", "hung"):
-        return Judgement(outcome.kind, message=message, grade="ordinary")
-    if case.clause is not None:
-        return Judgement("rejected", message=message)
-    if open_.refusal or open_.every_element:
-        return Judgement("unspecified", message=message)
-    return Judgement("refused", message=message, grade="support")
 
 
 def _judge_elements(
@@ -122,7 +119,7 @@ def _judge_elements(
 ) -> Judgement:
     steps, special = distances(expected, got, open_)
     judged = np.broadcast_to(~open_.elements, expected.shape)
-    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    are_wrong = special | (steps > (ulp_limit if is_float(expected) else 0))
     grade, example, shown_ones = None, None, np.ones(expected.shape, bool)
     if are_wrong.any():
         grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
@@ -153,7 +150,7 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> A
     """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     open_ = unspecified(case)
     steps, special = distances(expected, got, open_)
-    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    are_wrong = special | (steps > (ulp_limit if is_float(expected) else 0))
     return np.select([open_.elements, are_wrong, steps > 0], ["unspecified", "wrong", "within"], "exact")
 
 
@@ -175,10 +172,6 @@ def distances(expected: Array, got: Array, open_: UnspecifiedOutput = DETERMINED
         special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | signs))
         steps = np.where(special | nan_a | zeros, np.uint64(0), steps)
     return np.where(open_.elements, np.uint64(0), steps), special & ~open_.elements
-
-
-def _are_wrong(expected: Array, steps: Array, special: Array, ulp_limit: float) -> Array:
-    return np.asarray(special | (steps > (ulp_limit if is_float(expected) else 0)))
 
 
 def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:

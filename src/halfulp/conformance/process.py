@@ -8,7 +8,6 @@ it answers is unpickled or believed: the runtime that it holds may have overwrit
 import contextlib
 import ctypes
 import json
-import math
 import os
 import pickle
 import re
@@ -19,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -99,56 +99,62 @@ class Process(contextlib.AbstractContextManager["Process"]):
                 env=os.environ | environment(self.threads) | variables,
             )
         self._worker = process, folder, channel
-        try:
-            start = {"threads": self.threads, "memory": self.memory}
-            send(channel, start, pickle.dumps(self.spec), _START_LIMIT)
-            answer, _ = receive(channel, _START_LIMIT)
-            if not isinstance(versions := answer.get("versions"), dict):
-                raise HalfulpError(f"{name} does not load: {one_line(str(answer.get('message')))}")
-        except TimeoutError:
+        start = {"threads": self.threads, "memory": self.memory}
+        answer = self._ask(channel, start, pickle.dumps(self.spec), _START_LIMIT)
+        if isinstance(answer, Outcome):
+            died = f"{answer.message} when it was loaded"
+            ended = died if answer.kind == "crashed" else f"did not start in {_START_LIMIT:.0f} s"
+            raise HalfulpError(f"{name} {ended}")
+        header, _ = answer
+        if not isinstance(versions := header.get("versions"), dict):
             self.close()
-            raise HalfulpError(f"{name} did not start in {_START_LIMIT:.0f} s") from None
-        except OSError:
-            raise HalfulpError(f"{name} {self.close(_PATIENCE)} when it was loaded") from None
-        except BaseException:
-            self.close()
-            raise
+            raise HalfulpError(f"{name} does not load: {one_line(str(header.get('message')))}")
         self.versions = {str(name): str(version) for name, version in versions.items()}
         return channel
 
-    def run(self, case: Case) -> list[Array | str] | Outcome:
-        """Run a case; raises HalfulpError if the target does not load, or the case itself is at fault.
+    def run(self, case: Case) -> Array | Outcome:
+        """Return a case's output, or the outcome without one that can be judged.
 
-        Returns the outputs (a type's name instead of one that isn't an array of numbers), or the outcome without them.
+        Raises HalfulpError if the target does not load, or the case itself is at fault.
         """
         channel, request = self.start(), pickle.dumps(case)
         self._asked += 1
+        answer = self._ask(channel, {"number": self._asked}, request, self.time_limit)
+        if isinstance(answer, Outcome):
+            return answer
+        header, data = answer
         try:
-            send(channel, {"number": self._asked}, request, self.time_limit)
-            answer, data = receive(channel, self.time_limit, most=2 * self.memory)
-            if answer["number"] != self._asked:
+            if header["number"] != self._asked:
                 raise ValueError("the answer to another case")
-            if answer["kind"] == "returned":
-                return unpacked(answer["outputs"], data)
-            kind, message = answer["kind"], one_line(str(answer["message"]))
-            if kind not in ("crashed", "refused", "not offered", "fault"):
+            if (kind := header["kind"]) == "returned":
+                return unpacked(header, data)
+            message = one_line(str(header["message"]))
+            if kind not in ("crashed", "refused", "wrong", "not offered", "fault"):
                 raise ValueError(kind)
-        except TimeoutError:
-            self.close()
-            return Outcome("hung", f"no answer in {self.time_limit:g} s")
-        except OSError:
-            return Outcome("crashed", self.close(_PATIENCE))
         except MALFORMED:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
-        except BaseException:
-            self.close()
-            raise
         if kind == "fault":
             raise HalfulpError(f"{case.id} is not expressible as a model: {message}")
         if kind == "crashed":
             self.close()  # its state is unknown, and the next case must not suffer from it
         return Outcome(kind, message)
+
+    def _ask(
+        self, channel: socket.socket, header: dict[str, Any], payload: bytes, limit: float
+    ) -> tuple[dict[str, Any], bytes] | Outcome:
+        """Return the answer to a message; or end the process, and return the outcome without an answer."""
+        try:
+            send(channel, header, payload, limit)
+            return receive(channel, limit, 2 * self.memory)
+        except TimeoutError:
+            self.close()
+            return Outcome("hung", f"no answer in {limit:g} s")
+        except OSError:
+            return Outcome("crashed", self.close(_PATIENCE))
+        except BaseException:
+            self.close()
+            raise
 
     def close(self, patience: float = 0) -> str:
         """End the process and all that it started. Return how it died, if by itself within ``patience`` seconds."""
@@ -208,37 +214,24 @@ def _exactly(channel: socket.socket, count: int, deadline: float | None) -> byte
     return bytes(data)
 
 
-def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the message that holds outputs. An output that isn't a plain array of numbers becomes its type's name."""
-    described: list[dict[str, Any]] = []
-    data = b""
-    for output in outputs:
-        if not isinstance(output, np.ndarray | np.generic) or is_masked(output):
-            described.append({"other": type(output).__name__[:80]})
-        elif output.dtype.kind not in "biufc" and type_name(output.dtype) not in TYPES:
-            described.append({"other": output.dtype.name[:80]})
-        else:
-            array = np.asarray(output).astype(output.dtype.newbyteorder("="), copy=False)
-            described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
-            data += array.tobytes()
-    return {"kind": "returned", "outputs": described}, data
+def packed(outputs: Sequence[Any]) -> tuple[dict[str, Any], bytes]:
+    """Return the message that holds the one output, or says why it is no plain array of numbers."""
+    if len(outputs) != 1:
+        return {"kind": "wrong", "message": f"{len(outputs)} outputs instead of 1"}, b""
+    (output,) = outputs
+    is_array = isinstance(output, np.ndarray | np.generic) and not is_masked(output)
+    if is_array and (output.dtype.kind in "biufc" or type_name(output.dtype) in TYPES):
+        array = np.asarray(output).astype(output.dtype.newbyteorder("="), copy=False)
+        return {"kind": "returned", "type": type_name(array.dtype), "shape": array.shape}, array.tobytes()
+    found = output.dtype.name if is_array else type(output).__name__
+    return {"kind": "wrong", "message": f"the output is not an array of numbers: {found[:80]}"}, b""
 
 
-def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
-    """Return the outputs that a message holds; raises one of :data:`MALFORMED` if it contradicts itself."""
-    outputs: list[Array | str] = []
-    for output in described:
-        if "other" in output:
-            outputs.append(str(output["other"]))
-            continue
-        name = output["type"]
-        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
-        size = math.prod(output["shape"]) * dtype.itemsize
-        outputs.append(np.frombuffer(data[:size], dtype).reshape(output["shape"]))
-        data = data[size:]
-    if data:
-        raise ValueError("bytes are left over")
-    return outputs
+def unpacked(header: dict[str, Any], data: bytes) -> Array:
+    """Return the output that a message holds; raises one of :data:`MALFORMED` if it contradicts itself."""
+    name = header["type"]
+    dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
+    return np.frombuffer(data, dtype).reshape(header["shape"])
 
 
 def first_line(error: BaseException) -> str:
@@ -274,7 +267,13 @@ def serve(descriptor: int) -> None:
         except BaseException as error:  # a library may even exit when it is imported
             send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
             return
-        limit_memory(start["memory"])
+        with contextlib.suppress(OSError):  # only Linux has this file
+            pages = int(Path("/proc/self/statm").read_text().split()[5])
+            limit = start["memory"] + pages * resource.getpagesize()
+            # Of data: runtimes reserve far more addresses. A limit of the parent's stays.
+            _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         send(channel, {"kind": "ready", "versions": versions})
         own = os.getpid()
         while True:
@@ -299,16 +298,3 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         kind = "crashed" if isinstance(error, CrashedError) else "refused"
         kind = "not offered" if isinstance(error, target.not_offered) else kind
         return {"kind": kind, "message": first_line(error)}, b""
-
-
-def limit_memory(allowance: int) -> None:
-    """Limit this process to ``allowance`` more bytes on Linux: of data, since runtimes reserve far more addresses."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-    except OSError:
-        return
-    resource: Any = import_module("resource")
-    used = pages * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -16,7 +16,7 @@ from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_lega
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Value
+from halfulp.models.graph import MOST_DIMS, Value
 from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
@@ -25,15 +25,11 @@ from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
-
-_MOST_DIMS = 64
+Asked = str | int | None
 
 
 class Mender:
-    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes.
-
-    With ``may_raise`` a node may need a newer opset than the model's.
-    """
+    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes."""
 
     def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
         self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
@@ -42,7 +38,7 @@ class Mender:
             if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
                 expected = "channel, last or an integer"
                 raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-        self._may_raise = may_raise
+        self._may_raise = may_raise  # whether a node may need a newer opset than the model's
         self.opset = 0  # the newest that a node needs
         self.per_channel = set[int]()  # the ranks of X where slopes can only be meant for each channel
         self.doubtful = dict[str, str]()  # why nodes that are valid may be meant otherwise
@@ -123,11 +119,8 @@ class Mender:
                 return row
         return None
 
-    def _axis(self, node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int | None:
-        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
-
-        A valid slope that may be meant otherwise is noted.
-        """
+    def _axis(self, node: NodeProto, row: OpVersion, asked: Asked, edit: Editor) -> int | None:
+        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has."""
         x, slope = map(edit.value, node.input)
         size, name = _size(slope), node.name or edit.label
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
@@ -141,24 +134,21 @@ class Mender:
             return None
         return axis
 
-    def _other_axis(
-        self, dims: Shape, size: int, now: int, asked: str | int | None, name: str
-    ) -> int | str | None:
+    def _other_axis(self, dims: Shape, size: int, now: int, asked: Asked, name: str) -> int | str | None:
         """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
         if dims is None:
             if isinstance(asked, int) and asked < 0:
-                if asked < -_MOST_DIMS:
-                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+                if asked < -MOST_DIMS:
+                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {MOST_DIMS} at most")
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
             if asked == "channel" and len(self.per_channel) == 1:
                 return 1 - min(self.per_channel)  # the rank at the model's other slopes
             per_channel = f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W]"
-            return (
-                f"X must have {size} elements in its last dim, and its shape is not known; {per_channel},"
-                " -2 if it is [N, C, L]; --slopes last keeps it"
-            )
+            others = "-2 if it is [N, C, L]; --slopes last keeps it"
+            needed = f"X must have {size} elements in its last dim, and its shape is not known"
+            return f"{needed}; {per_channel}, {others}"
         rank, here = len(dims), dims[now]
         is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
         if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
@@ -168,10 +158,10 @@ class Mender:
             return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
         if (dims[1] == size) != (here == size):
             return 1 - rank if dims[1] == size else None
-        return (
-            f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
-            " --slopes channel or --slopes last decides"
+        where = (
+            f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels"
         )
+        return f"{where}; --slopes channel or --slopes last decides"
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""
@@ -265,7 +255,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> Non
         node.input[1] = edit.cast(node.input[1], kind)
 
 
-def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
+def _dim_of_slope(x: Value, slope: Value, asked: Asked, name: str) -> int:
     """Return the dim of X, counted from the last one, that a slope lies along if its own shape does not fit."""
     size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
     if size is None:

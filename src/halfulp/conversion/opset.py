@@ -26,51 +26,38 @@ from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS
-from halfulp.conversion.walk import Walk, Wanted, drop_unreached
+from halfulp.conversion.walk import Owner, Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import declaration, enum_of
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    default_opset,
-    every_node,
-    identity,
-    owners_of,
-    plain_domain,
-    subgraphs,
-)
+from halfulp.models.onnx.walk import attributes_of, default_opset, every_node, identity, owners_of, subgraphs
 
 NEWEST = onnx.defs.onnx_opset_version()
 
 
 def to_opset(walk: Walk, opset: int) -> None:
     """Convert a model to a version of ONNX's own operators."""
-    model, file = walk.proto, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
-    if model.training_info:
-        raise UnsupportedError(f"{file}: has training information, which is not converted")
+    if walk.proto.training_info:
+        raise UnsupportedError(f"{walk.file}: has training information, which is not converted")
     before = opset_of(walk)
     for owner, own in owners_of(walk.proto):
         for version, nodes in late_nodes(owner, own).items():
             if version > opset:
                 _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
-        _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
+        _set_opset(walk.proto if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
     hint = f"; every node reaches --opset {reached}" if opset < reached < before else ""
     refuse(walk, f"opset {opset}", hint)
 
 
 def expand_operators(walk: Walk, named: str) -> None:
-    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package.
-
-    A node goes to the opset in which there is one, and the nodes of the body back to the model's.
-    """
+    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package."""
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
         if name not in bodies():
@@ -85,20 +72,21 @@ def expand_operators(walk: Walk, named: str) -> None:
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodeProto]) -> None:
-    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest."""
+    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest.
+
+    The nodes go to the opset of that version, and those of the body back.
+    """
     version = max((v for v in bodies()[name] if v <= opset), default=bodies()[name][0])
     for node in nodes:
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
     wanted = _among(walk, nodes)
 
     def expand(node: NodeProto, edit: Editor) -> None:
-        if node.op_type != name:
-            edit.keep(node)
-        elif not by_body(node, version, edit, Editor.keep):
+        if not by_body(node, version, edit, Editor.keep):
             raise NoExactForm(f"{name} has no function body for these operands")
 
     _through(walk, owner, opset, version, wanted)
-    walk.rewrite(wanted, expand, "", (owner, version))
+    walk.rewrite(lambda node: node.op_type == name and wanted(node), expand, "", (owner, version))
     _through(walk, owner, version, opset, wanted)
     hint = "" if version == opset else f"; the function body of {name} is that of opset {version}"
     if any("float16" in why for _, _, why in walk.refused.values()):
@@ -155,11 +143,10 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
     """Convert the nodes whose operators differ between two opsets: all, or those that are wanted."""
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        whole, made = node, len(edit.nodes)
-        node = trimmed(node, here, edit)
-        if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
+        made, short = len(edit.nodes), trimmed(node, here, edit)
+        if wanted is not None and short is not node and schema_in_force("", node.op_type, there) is not None:
             edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
-        node = _from_the_front(node, edit) if (here, there) == (11, 10) else node
+        node = _from_the_front(short, edit) if (here, there) == (11, 10) else short
         try:
             check_values(node, here, there)
             move(edit, node)
@@ -199,10 +186,8 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    def differs(node: NodeProto) -> bool:
-        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
-
-    walk.rewrite(differs, rewrite, "", (owner, there))
+    wants: Wanted = wanted or (lambda node: True)
+    walk.rewrite(lambda n: changes(n.op_type, here, there) and wants(n), rewrite, "", (owner, there))
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
@@ -216,7 +201,7 @@ def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
-    own = [entry for entry in owner.opset_import if not plain_domain(entry.domain)]
+    own = [entry for entry in owner.opset_import if default_opset([entry]) is not None]
     for entry in own or [owner.opset_import.add()]:
         entry.version = opset
 
@@ -229,9 +214,11 @@ _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "Sequen
 _ROUNDS = "a kernel that a runtime has for it may round otherwise"
 _OVERFLOWS = f"infinite where Exp(X) is, for X above 88.7 (in float16 above 11), and {_ROUNDS}"
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
-_IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
+_REDUCED = (
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
+)
 # Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
 # and describes the rest more fully, such as crossing bounds or an empty set.
 _REWORDED = {
@@ -242,12 +229,8 @@ _REWORDED = {
         10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
         12: "ArgMax ArgMin GatherND Pow",
-        13: (
-            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
-            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
-            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
-            "Pad Pow Slice SoftmaxCrossEntropyLoss"
-        ),
+        13: f"Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm Loop LRN Mod Pad"
+        f" MeanVarianceNormalization NegativeLogLikelihoodLoss Pow Slice SoftmaxCrossEntropyLoss {_REDUCED}",
         14: "BatchNormalization Reshape",
         15: "BatchNormalization Pow",
         16: "Loop PRelu",
@@ -258,9 +241,8 @@ _REWORDED = {
     for name in names.split()
 }
 
-_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 _OPTIONAL = {("ReduceSum", 13): 1, ("Squeeze", 13): 1, ("Pad", 18): 3}
-_OPTIONAL |= {(f"Reduce{name}", 18): 1 for name in _REDUCED}
+_OPTIONAL |= {(name, 18): 1 for name in _REDUCED.split()}
 """The number of inputs before the one that a version added: a node without this one is written as before."""
 
 _FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
@@ -272,8 +254,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
     op_type, to = node.op_type, edit.opset
-    optional = _OPTIONAL.get((op_type, opset), 0)
-    if optional and not any(node.input[optional:]):
+    if (optional := _OPTIONAL.get((op_type, opset))) and not any(node.input[optional:]):
         node = remade(node, node.input[:optional])
     elif (op_type, max(opset, to)) not in _REWORDED and _specified(op_type, opset) != _specified(op_type, to):
         return False
@@ -292,15 +273,14 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, edit: Editor) -> NodeProto:
     """Return a node without the attributes that it does not have in ``edit.opset``, if they are defaults or in vain."""
-    defaults = {**_defaults(node.op_type, opset)}
-    lost = defaults.keys() - _defaults(node.op_type, edit.opset).keys()
-    given = {name: value for name, value in attributes_of(node).items() if name in lost}
+    defaults, kept = {**_defaults(node.op_type, opset)}, _defaults(node.op_type, edit.opset)
+    given = {name: value for name, value in attributes_of(node).items() if name not in kept}
     if "dilations" in given:  # of these, the schemas say the default in words
         defaults["dilations"] = [1] * len(given["dilations"])
     axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in given else None
     if axes is not None and axes.size:  # it speaks of none
         defaults["noop_with_empty_axes"] = given["noop_with_empty_axes"]
-    useless = {name for name in given if given[name] == defaults[name]}
+    useless = {name for name in given if given[name] == defaults.get(name)}
     return remade(node, drop=useless) if useless else node
 
 
@@ -309,8 +289,10 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
     for attribute in node.attribute if to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
         schemas = (schema_in_force("", node.op_type, version) for version in (opset, to))
-        texts = [each.attributes[name].description for each in schemas if each and name in each.attributes]
-        if [value in text for text in texts] == [True, False]:
+        named = [
+            value in row.attributes[name].description for row in schemas if row and name in row.attributes
+        ]
+        if named == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -318,8 +300,8 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
 def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
     """Return the default of each attribute of an operator, None where the schema has none."""
     schema, value = schema_in_force("", op_type, opset), onnx.helper.get_attribute_value
-    defaults = {} if schema is None else {n: each.default_value for n, each in schema.attributes.items()}
-    return {name: value(default) if default.name else None for name, default in defaults.items()}
+    defaults = ((name, each.default_value) for name, each in (schema.attributes if schema else {}).items())
+    return {name: value(default) if default.name else None for name, default in defaults}
 
 
 @lru_cache(maxsize=4096)
@@ -345,44 +327,33 @@ def _words(text: str) -> list[str]:
 
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    operands = [(name, edit.value(name)) for name in (*node.input, *node.output)]
-    types = tuple([(value.kind, value.type) if name else None for name, value in operands])
-    if (why := _why_not_taken(node.op_type, edit.opset, len(node.input), types)) is not None:
-        raise NoExactForm(why.format(*(repr(name) for name, _ in operands)))
-
-
-@lru_cache(maxsize=4096)
-def _why_not_taken(
-    op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
-) -> str | None:
-    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
+    op_type, opset = node.op_type, edit.opset
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None is not newer
-    equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place, given in enumerate(types):
-        is_input = place < inputs
-        formal = port_at(here.inputs, place) if is_input else port_at(here.outputs, place - inputs)
-        if given is None or formal.type_str not in here.allowed:
+    equal = defaultdict[str, set[tuple[str, str]]](set)
+    for place, name in enumerate((*node.input, *node.output), -len(node.input)):
+        formal = port_at(here.outputs, place) if place >= 0 else port_at(here.inputs, place + len(node.input))
+        if not name or formal.type_str not in here.allowed:
             continue
-        (kind, element_type), allowed, spelled = given, here.allowed[formal.type_str], None
+        value, allowed, spelled = edit.value(name), here.allowed[formal.type_str], None
         alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
         fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
-        if kind not in ("tensor", "undeclared"):
-            spelled, fits = f"{kind}(...)", any(each.startswith(kind) for each in allowed)
-        elif kind == "tensor" and element_type is not None:
-            spelled = f"tensor({TensorProto.DataType.Name(enum_of(element_type)).lower()})"
+        if value.kind not in ("tensor", "undeclared"):
+            spelled, fits = f"{value.kind}(...)", any(each.startswith(value.kind) for each in allowed)
+        elif value.kind == "tensor" and value.type is not None:
+            spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
             fits = spelled in allowed
         if formal.is_homogeneous:
             variable = alike[0].type_str if alike else formal.type_str
             equal[formal.type_str].add((variable, spelled or "a type that is not known"))
         if not fits:
-            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
-            return f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown
+            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {name!r} is not known"
+            raise NoExactForm(f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown)
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
-            return f"{op_type} takes operands of one type in opset {opset}, not {', '.join(sorted(kinds))}"
-    return None
+            types = ", ".join(sorted(kinds))
+            raise NoExactForm(f"{op_type} takes operands of one type in opset {opset}, not {types}")
 
 
 # --- through the onnx package ---------------------------------------------------------------------
@@ -405,22 +376,17 @@ def bodies() -> dict[str, list[int]]:
     """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
     found = defaultdict[str, set[int]](set)
     for schema in onnx.defs.get_all_schemas_with_history():
-        if not plain_domain(schema.domain):
-            each: Any = schema  # the package's stubs lack attributes
-            found[each.name].update(each.function_opset_versions)
-            found[each.name].update(each.context_dependent_function_opset_versions)
+        if not schema.domain:
+            row: Any = schema  # the package's stubs lack attributes
+            found[row.name].update(row.function_opset_versions, row.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
-    """Add the onnx package's function body of a node's operator; tell whether there is one.
-
-    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
-    """
+    """Add the onnx package's function body of a node's operator by ``move``; tell whether there is one."""
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    function = _body(node, call, opset, edit)
-    if function is None:
+    if (function := _body(node, call, opset, edit)) is None:
         return False
     call.domain = function.domain = "halfulp.body"
     function.opset_import[0].version = opset
@@ -439,42 +405,31 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
 
 def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> FunctionProto | None:
-    """Return the function body of a node's operator, whose nodes have to be those of the opset.
-
-    ``call``, the node alone, gets the attributes that are defaults.
-    """
+    """Return the function body of a node's operator; ``call``, the node alone, gets attributes that are defaults."""
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     given = attributes_of(call)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
     call.attribute.extend([default for default in defaults if default.name])
-    types = [_info(name, name, edit).type for name in node.input]
-    function = _function_of(schema, version, call, types)
+    is_by_types, body = version in schema.context_dependent_function_opset_versions, b""
+    with suppress(ValueError):  # of types that it does not look at
+        if is_by_types:
+            types = [_info(name, name, edit).type.SerializeToString() for name in node.input]
+            read = schema.get_context_dependent_function_with_opset_version
+            body = read(version, call.SerializeToString(), types)
+        else:
+            body = schema.get_function_with_opset_version(version)
+    function = FunctionProto.FromString(body)
     if not function.node:
         return None
-    is_by_types = version in schema.context_dependent_function_opset_versions
     has_stage = not is_by_types or "stash_type" in schema.attributes
     if has_stage and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     _check_flattened(function, node, edit)
-    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
-    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
-    return None if is_other else function
-
-
-def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -> FunctionProto:
-    """Return the function body that a schema has in a version, one without nodes if it has none for these types."""
-    function = FunctionProto()
-    with suppress(ValueError):  # of types that it does not look at
-        if version in schema.context_dependent_function_opset_versions:
-            kinds = [kind.SerializeToString() for kind in types]
-            body = schema.get_context_dependent_function_with_opset_version
-            function.ParseFromString(body(version, call.SerializeToString(), kinds))
-        elif version in schema.function_opset_versions:
-            function.ParseFromString(schema.get_function_with_opset_version(version))
-    return function
+    inner = every_node(*(graph for outer in function.node for _, graph in subgraphs(outer)))  # not converted
+    return None if is_other or any(changes(n.op_type, opset, edit.opset) for n in inner) else function
 
 
 def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
@@ -488,10 +443,7 @@ def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> 
 
 
 def _fold(model: ModelProto) -> None:
-    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
-
-    Small runtimes lack some of these.
-    """
+    """Store results of constants and known shapes instead of nodes that small runtimes lack, and drop idle casts."""
     graph = model.graph
     if any(map(subgraphs, graph.node)):
         return
@@ -515,9 +467,7 @@ def _fold(model: ModelProto) -> None:
             read.update(node.input)
 
 
-def _splice(
-    model: ModelProto, node: NodeProto, edit: Editor, add: Callable[[Editor, NodeProto], None]
-) -> None:
+def _splice(model: ModelProto, node: NodeProto, edit: Editor, add: Callable[..., None]) -> None:
     """Add the nodes of a model of the node alone, under names of the node's graph."""
     original = {"": ""} | {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
@@ -570,8 +520,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     for _, body in subgraphs(alone):
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=imports)
+    own = onnx.helper.make_opsetid("", opset)
+    return onnx.helper.make_model(graph, ir_version=8, opset_imports=[own])
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.types import Dim, format_shape
+from halfulp.types import format_shape
 
 Step = Callable[[NodeProto, Editor], NodeProto | None]
 
@@ -25,10 +25,14 @@ _BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal",
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
-
+_KINDS = TensorProto.DataType
+_TWICE = "a power in a wider type would be rounded twice"
 
 STEPS: dict[tuple[str, int, int], Step] = {
     ("PRelu", 5, 6): lambda node, edit: remade(node, drop={"consumed_inputs"}),
+    # The result type is a name until opset 5, and a number from opset 6 on.
+    ("Cast", 5, 6): lambda node, edit: remade(node, to=_KINDS.Value(attributes_of(node)["to"].decode())),
+    ("Cast", 6, 5): lambda node, edit: remade(node, to=_KINDS.Name(attributes_of(node)["to"])),
 }
 """The steps by operator, the node's version, and the version that it is converted to."""
 
@@ -97,8 +101,7 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(13, 12, "Pow")
 def _pow_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     if edit.type_of(node.input[0]) == "bfloat16":
-        twice = "a power in a wider type would be rounded twice"
-        raise NoExactForm(f"Pow has no bfloat16 before opset 13, and {twice}")
+        raise NoExactForm(f"Pow has no bfloat16 before opset 13, and {_TWICE}")
     return node
 
 
@@ -118,9 +121,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     new = remade(node)
     if settle(new, [x], edit):
         return new
-    lacks = f"every {y}; a power in a wider type would be rounded twice"
-    if edit.tensor(node.input[1]) is not None:
-        lacks = "the constant's value"
+    lacks = f"every {y}; {_TWICE}" if edit.tensor(node.input[1]) is None else "the constant's value"
     if (x, y) == ("float32", "float64"):
         lacks += "; --target openvino casts it, rounded"
     raise _before(edit, f"the exponent has the base's type, and {x} does not hold {lacks}")
@@ -169,22 +170,26 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     if len(x) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
-        middle = edit.add("PRelu", [row, flat], edit.value(row), like=node)
-        edit.squeeze(middle, [0], output=node.output[0])
+        prelu = remade(node, [row, flat])
+        prelu.output[0] = edit.new_name("prelu", edit.value(row))
+        edit.keep(prelu)
+        edit.squeeze(prelu.output[0], [0], output=node.output[0])
         return None
-    edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
-    return _exchanged(remade(node, [node.input[0], flat]), x, 1, varied[0], edit)
+    why = "the slope is per channel in opset 6"
+    return _exchanged(remade(node, [node.input[0], flat]), 1, varied[0], why, edit)
 
 
-def _exchanged(node: NodeProto, shape: tuple[Dim, ...], a: int, b: int, edit: Editor) -> NodeProto | None:
-    """Add a node between two Transposes that exchange two dims of X, which is of that shape."""
+def _exchanged(node: NodeProto, a: int, b: int, why: str, edit: Editor) -> NodeProto | None:
+    """Add a node between two Transposes that exchange two dims of X."""
+    edit.note(f"X's dims {a} and {b} are exchanged around it, for {why}")
+    shape = edit.shape_of(node.input[0], "")
     order = [*range(len(shape))]
     order[a], order[b] = b, a
     turned = Value("", edit.value(node.input[0]).type, tuple(shape[axis] for axis in order))
     node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
     output, node.output[0] = node.output[0], edit.new_name("turned", turned)
     edit.keep(node)
-    edit.add("Transpose", [node.output[0]], output=output, perm=order)
+    edit.add("Transpose", [node.output[0]], Value(output), perm=order)
     return None
 
 
@@ -213,19 +218,11 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
 # --- the others ----------------------------------------------------------------------------------
 
 
-@step(5, 6, "Cast")
-@step(6, 5, "Cast")
-def _cast(node: NodeProto, edit: Editor) -> NodeProto | None:
-    """The result type is a name until opset 5, and a number from opset 6 on."""
-    to, kinds = attributes_of(node)["to"], TensorProto.DataType
-    return remade(node, to=kinds.Name(to) if edit.opset < 6 else kinds.Value(to.decode()))
-
-
 @step(12, 11, "Constant")
 def _constant_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     """A number or a list of them becomes a tensor."""
-    tensor, given = held_tensor(node), {attribute.name for attribute in node.attribute}
-    return node if tensor is None else remade(node, None, given, value=tensor)
+    tensor = held_tensor(node)
+    return node if tensor is None else remade(node, drop=attributes_of(node), value=tensor)
 
 
 def _constants(node: NodeProto, edit: Editor, *names: str, numbers: Container[str] = ()) -> dict[str, Any]:
@@ -258,7 +255,7 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
     edit.keep(whole)
     last = np.iinfo(np.int64).max if end is None else end
     bounds = [edit.constant(np.array([bound], np.int64), "bound") for bound in (start, last)]
-    edit.add("Slice", [whole.output[0], *bounds], output=node.output[0])
+    edit.add("Slice", [whole.output[0], *bounds], Value(node.output[0]))
     return None
 
 
@@ -301,16 +298,15 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 
 
 @step(11, 10, "Pad")
-def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
-    constants = _constants(node, edit, "pads", "value", numbers={"value"})
-    return remade(node, node.input[:1], **{**constants, "value": constants.get("value", 0.0)})
-
-
 @step(10, 9, "Slice")
-def _slice_10_9(node: NodeProto, edit: Editor) -> NodeProto | None:
-    constants = _constants(node, edit, "starts", "ends", "axes", "steps")
+def _in_attributes(node: NodeProto, edit: Editor) -> NodeProto | None:
+    """Numbers become attributes, but for the steps of a Slice."""
+    names = {"Pad": ("pads", "value"), "Slice": ("starts", "ends", "axes", "steps")}[node.op_type]
+    constants = _constants(node, edit, *names, numbers={"value"})
     if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
+    if node.op_type == "Pad":
+        constants.setdefault("value", 0.0)
     return remade(node, node.input[:1], **constants)
 
 
@@ -374,15 +370,12 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> NodeProto | None:
 def _softmax_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     """It applies to one axis; in older opsets, to all dims from that axis on."""
     axis, shape = _attribute(node, "axis", -1), edit.value(node.input[0]).shape
-    if axis == -1:
+    if axis in (-1, len(shape or ()) - 1):
         return remade(node, axis=axis)
     if not shape:
         raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
-    axis, last = axis % len(shape), len(shape) - 1
-    if axis == last:
-        return remade(node, axis=axis)
-    edit.note(f"X's dims {axis} and {last} are exchanged around it, for it goes along the last one")
-    return _exchanged(remade(node, node.input[:1], axis=-1), shape, axis, last, edit)
+    last = remade(node, node.input[:1], axis=-1)
+    return _exchanged(last, axis % len(shape), len(shape) - 1, "it goes along the last one", edit)
 
 
 @step(8, 9, "BatchNormalization")

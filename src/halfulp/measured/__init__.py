@@ -46,11 +46,11 @@ class Group:
     name: str  # as cases have it, such as "special"
     verdict: str  # that of its worst case
     max_ulp: float | None = None  # the greatest difference; None where no difference could be measured
-    wrong: int = 0  # the number of elements that were wrong
     example: str | None = None  # the worst element, or the runtime's message, in one line
-    shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
     grade: str | None = None  # of a fault: one of GRADES; None where that was not measured
     differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
+    wrong: int = 0  # the number of elements that were wrong
+    shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
 
     @property
     def operands(self) -> tuple[str, str] | None:
@@ -90,7 +90,6 @@ class Measured:
     version: str
     date: str  # of the measurement, as in ISO 8601
     mode: str  # "quick" or "full"
-    ulp_limit: int  # the number of ulps up to which a difference is "within", and not "wrong"
     rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
     accepts: frozenset[str]  # the clauses that it lets invalid models break
     by_meaning: bool = False
@@ -155,21 +154,19 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     for row in document["rows"]:
         types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
         constants, columns = (
-            {float(y): _constant(group) for y, group in document.get(name, {}).get(types, {}).items()}
+            {
+                float(y): Group("constant", *group)
+                for y, group in document.get(name, {}).get(types, {}).items()
+            }
             for name in ("constants", "columns")
         )
         groups = tuple(_group(name, **group) for name, group in row.get("groups", {}).items())
-        slopes = {kind: _constant(group) for kind, group in row.get("slopes", {}).items()}
+        slopes = {kind: Group("constant", *group) for kind, group in row.get("slopes", {}).items()}
         facts = row["verdict"], row.get("max_ulp"), row.get("message"), groups, tuple(row.get("differs", ()))
         rows[row["operator"], tuple(row["types"])] = Row(*facts, constants, columns, slopes)
     accepts, halves, signs = (frozenset(document.get(n, ())) for n in ("accepts", "halves", "zero_signs"))
-    of_run = target["name"], target["version"], run["date"], run["mode"], run["ulp_limit"]
+    of_run = target["name"], target["version"], run["date"], run["mode"]
     return Measured(*of_run, rows, accepts, target.get("by_meaning", False), halves, signs)
-
-
-def _constant(group: list[Any]) -> Group:
-    names = "verdict", "max_ulp", "example", "grade", "differs"
-    return Group("constant", **dict(zip(names, group, strict=False)))
 
 
 def _group(name: str, *, shapes: Sequence[Any] = (), **rest: Any) -> Group:
@@ -231,12 +228,11 @@ def _add(group: dict[str, Any], case: Mapping[str, Any]) -> None:
     if (grade := case.get("grade")) is not None:
         group["grade"] = max(group.get("grade", grade), grade, key=GRADES.index)
     ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
-    rank, highest = (VERDICTS.index(part["verdict"]) for part in (case, group))
-    if rank > highest or (rank == highest and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)):
+    rank, highest = ((VERDICTS.index(part["verdict"]), part["max_ulp"] or 0) for part in (case, group))
+    if rank > highest:
         group["verdict"] = case["verdict"]
-        shows = case["example"] is not None
-        example = example_of(case["operator"], case["example"]) if shows else one_line(case["message"])
-        group |= {} if example is None else {"example": example}
+        shown, message = case["example"], one_line(case["message"])
+        group["example"] = message if shown is None else example_of(case["operator"], shown)
     group["max_ulp"] = max(ulps, default=None)
     group["wrong"] += case["wrong"]
     if case["group"] == "broadcast" and case["verdict"] != "within":

@@ -3,8 +3,9 @@
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
-from itertools import chain, groupby, starmap
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ from xml.etree import ElementTree
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from halfulp.conformance.case import ASPECTS
@@ -59,28 +60,25 @@ URGENCY = (
 
 
 class Target(NamedTuple):
-    """A document of a run, in which no two targets have one name."""
+    """A document of a run, in which no two targets have one name, and what people read of its head."""
 
     number: int  # its place among the documents
     document: Document
+    label: str
+    versions: str  # of the measured packages
+    run: str  # its circumstances
 
-    @property
-    def label(self) -> str:
-        return str(self.document["target"]["name"])
 
-    @property
-    def versions(self) -> str:
-        """The measured packages with their versions."""
-        return ", ".join(f"{name} {text}" for name, text in self.document["target"]["versions"].items())
-
-    @property
-    def run(self) -> str:
-        """The circumstances of the run: its date, mode and machine."""
-        run = self.document["run"]
+def _targets(documents: Sequence[Document]) -> list[Target]:
+    found = []
+    for number, document in enumerate(documents):
+        target, run = document["target"], document["run"]
+        versions = ", ".join(f"{name} {text}" for name, text in target["versions"].items())
         selected = ", ".join(chain.from_iterable(run["selection"].values()))
-        only = [f"only {selected}"] if selected else []
+        only = [f"only {selected}"] * bool(selected)
         parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
-        return ", ".join(map(str, parts))
+        found.append(Target(number, document, str(target["name"]), versions, ", ".join(map(str, parts))))
+    return found
 
 
 def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
@@ -147,11 +145,11 @@ def show(
     ``page`` is the closing line's name of the page of the findings, or of the option that makes one. Findings below the
     grade ``least`` don't count, as that line says.
     """
-    named, narrow = list(starmap(Target, enumerate(results))), console.width < _NARROW
+    named, narrow = _targets(results), console.width < _NARROW
     several = len(named) > 1
     labels = [f"{printable(target.label)}: " * several for target in named]
     for target in named:
-        parts = [printable(part, _LONGEST) for part in filter(None, (target.versions, target.run))]
+        parts = (printable(part, _LONGEST) for part in filter(None, (target.versions, target.run)))
         console.print(Text(f"{printable(target.label)}: {'; '.join(parts)}"), style="dim")
     console.print(_summary(named, narrow))
     for target in named:
@@ -177,8 +175,7 @@ def _differing(document: Document) -> Iterator[str]:
         yield f"the bits depend on {aspect} in {'; '.join(names[:3])}{more}"
 
 
-def _table(title: str | None = None) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+_table = partial(Table, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _cell(text: str) -> str:
@@ -199,14 +196,12 @@ def _summary(named: Sequence[Target], narrow: bool) -> Table:
         ["cases", *(f"{count['cases']:,}" for count in counts)],
     ]
     for name in (*SHOWN, "not_reproducible", "allowed"):
-        style = SHOWN[name].style if name in SHOWN else ""
-        cells = [Text(f"{count[name]:,}", style if count[name] else "dim") for count in counts]
         if any(count[name] for count in counts):
-            columns.append([_sign(name), *cells])
-    heads, *rows = columns if narrow else map(list, zip(*columns, strict=True))
-    table = _table()
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if place else "left", no_wrap=not (narrow and place))
+            sign = _sign(name)
+            columns.append([sign, *(Text(f"{c[name]:,}", sign.style if c[name] else "dim") for c in counts)])
+    (head, *heads), *rows = columns if narrow else map(list, zip(*columns, strict=True))
+    numbers = (Column(text, justify="right", no_wrap=not narrow) for text in heads)
+    table = _table(Column(head, no_wrap=True), *numbers)
     for row in rows:
         table.add_row(*row)
     return table
@@ -214,31 +209,21 @@ def _summary(named: Sequence[Target], narrow: bool) -> Table:
 
 def _rows(document: Document, title: str | None, narrow: bool) -> Table:
     """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
-    table = _table(title)
-    for name in ("operator", "verdict", "rows", "types", "ulp", "why")[: 5 if narrow else 6]:
-        is_number = name in ("rows", "ulp")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=name not in ("types", "why"))
-
-    def badness(row: Part) -> int:
-        return -VERDICTS.index(row["verdict"])
-
+    names = ("operator", "verdict", "rows", "types", "ulp", "why")[: 5 if narrow else 6]
+    table = _table(*(Column(name, no_wrap=name not in ("types", "why")) for name in names), title=title)
+    table.columns[2].justify = table.columns[4].justify = "right"
     for operator, versions in groupby(document["rows"], key=itemgetter("operator")):
-        alike = groupby(sorted(versions, key=badness), key=itemgetter("verdict"))
-        for number, (verdict, group) in enumerate(alike):
+        worst_first = sorted(versions, key=lambda row: -VERDICTS.index(row["verdict"]))
+        for number, (verdict, group) in enumerate(groupby(worst_first, key=itemgetter("verdict"))):
             members = list(group)
             types = [types_text(row["types"]) for row in members]
             some = ", ".join(f"({name})" if "," in name else name for name in types[:_MOST_TYPES])
-            first, *others = dict.fromkeys(filter(None, (row["message"] for row in members))) or [""]
+            first, *others = dict.fromkeys(filter(None, map(itemgetter("message"), members))) or [""]
             why = printable(first, _LONGEST) + "; or the like" * bool(others)
-            cells: list[str | Text] = [
-                "" if number else escape(printable(operator)),
-                _sign(verdict),
-                str(len(members)),
-                escape(some + ", ..." * (len(types) > _MOST_TYPES)),
-                distance(*members),
-                escape(why),
-            ]
-            table.add_row(*cells[: len(table.columns)])
+            some = escape(some + ", ..." * (len(types) > _MOST_TYPES))
+            head = "" if number else escape(printable(operator))
+            cells = head, _sign(verdict), str(len(members)), some, distance(*members), escape(why)
+            table.add_row(*cells[: len(names)])
     return table
 
 
@@ -249,14 +234,12 @@ def _worst(named: Sequence[Target]) -> Table:
         if case["verdict"] in FAULTS:
             kind = target.number, case["operator"].rpartition("-")[0], case["verdict"]
             first.setdefault(kind, (target, case))
-    table = _table("The worst of each kind")
-    if len(named) > 1:
-        table.add_column("target")
-    for name in ("verdict", "case", "finding"):
-        table.add_column(name, overflow="fold")
+    several = len(named) > 1
+    columns = (Column(name, overflow="fold") for name in ("verdict", "case", "finding"))
+    table = _table(*["target"] * several, *columns, title="The worst of each kind")
     for target, case in list(first.values())[:_MOST_FINDINGS]:
-        whose = [_cell(target.label)] if len(named) > 1 else []
-        table.add_row(*whose, _sign(case["verdict"]), _cell(case["id"]), _cell(gist(case)))
+        cells = _sign(case["verdict"]), _cell(case["id"]), _cell(gist(case))
+        table.add_row(*[_cell(target.label)] * several, *cells)
     return table
 
 
@@ -295,13 +278,14 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
     for document in documents:
         name = document["target"]["name"]
         suite = ElementTree.SubElement(root, "testsuite", name=printable(name))
-        tests: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-        for row in document["rows"]:
-            tests[row["operator"], ",".join(row["types"])] = ([], [])
-        for fault in all_faults(document):
-            key = fault["operator"], ",".join(fault["types"])
-            failing, others = tests.setdefault(key, ([], []))
+        found = all_faults(document)
+        # The texts of those that count and of the others, by operator version and types.
+        tests: dict[tuple[str, str], tuple[list[str], list[str]]] = {
+            (part["operator"], ",".join(part["types"])): ([], []) for part in (*document["rows"], *found)
+        }
+        for fault in found:
             counts, text = _told(name, fault, least, allowed)
+            failing, others = tests[fault["operator"], ",".join(fault["types"])]
             (failing if counts else others).append(text)
         for (operator, types), (failing, others) in tests.items():
             head = {"classname": printable(operator), "name": printable(types)}
@@ -320,7 +304,7 @@ def junit(documents: Sequence[Document], least: str, allowed: Sequence[Entry]) -
 
 def _told(target: str, fault: Part, least: str, allowed: Sequence[Entry]) -> tuple[bool, str]:
     """Return whether a finding counts, and the finding in a line, with the reason if it does not."""
-    is_case, grade = "id" in fault, grade_of(fault)
+    grade, is_case = grade_of(fault), "id" in fault
     what = f"{fault['verdict']}: {fault['id']}" if is_case else f"the bits depend on {fault['aspect']}"
     reason = "" if at_least(grade, least) else f"{grade} is less grave than {least}; "
     if fault["allowed"]:
@@ -352,7 +336,7 @@ def render(results: Sequence[Document]) -> str:
     # Nothing may be loaded, and only this style and this script apply.
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-    named = list(starmap(Target, enumerate(results)))
+    named = _targets(results)
     summaries = [document["summary"] for document in results]
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
