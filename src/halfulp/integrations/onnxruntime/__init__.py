@@ -206,25 +206,19 @@ def _bytes_of(model: Any) -> Any:
         return mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
-_VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
+# The tag of a field, and a number or the length of what follows, if the kind of the field has one.
+_FIELD = re.compile(rb"([\x80-\xff]{0,9}[\x00-\x7f])([\x80-\xff]{0,9}[\x00-\x7f])?")
 
 
 def _has_functions(data: bytes | mmap) -> bool:
     """Return whether a serialized model has functions, by the tags of its fields."""
     place = 0
-
-    def number() -> int:
-        nonlocal place
-        digits = _VARINT.match(data, place)[0]  # type: ignore[index]
-        place += len(digits)
-        return sum((digit & 127) << 7 * n for n, digit in enumerate(digits))
-
-    while place < len(data):
-        field, kind = divmod(number(), 8)
-        if field == ModelProto.FUNCTIONS_FIELD_NUMBER:
+    while place < len(data) and (field := _FIELD.match(data, place)):
+        numbers = (enumerate(digits or b"") for digits in field.groups())
+        tag, length = (sum((digit & 127) << 7 * n for n, digit in digits) for digits in numbers)
+        if tag >> 3 == ModelProto.FUNCTIONS_FIELD_NUMBER:
             return True
-        length = {1: 8, 5: 4}.get(kind, 0) or number() * (kind == 2)
-        place += length
+        place = {1: field.end(1) + 8, 2: field.end() + length, 5: field.end(1) + 4}.get(tag & 7, field.end())
     return False
 
 

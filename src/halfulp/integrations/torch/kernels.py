@@ -195,16 +195,12 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
             out.resize_(result.shape).as_strided_(result.shape, result.stride())
         if target.shape == result.shape:
             return target.copy_(result)
-    return _by_torch(name, x, y, **({} if out is None else {"out": out}))
-
-
-def _by_torch(name: str, x: Any, y: Any, **out: Tensor) -> Tensor:
-    """Call torch's kernel. It raises torch's own error, unless it knows these types."""
-    if not isinstance(x, Tensor):  # torch's kernel for numbers cannot be called by itself
+    # torch's kernel raises torch's own error, unless it knows these types. That for numbers cannot be called by itself.
+    if not isinstance(x, Tensor):
         dtype = torch.result_type(x, y)
         x, y = torch.tensor(x).to(dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
         name = name.replace("Scalar", "Tensor_Tensor")
-    return _torchs[name].call_boxed(_CPU, x, y, **out)
+    return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
 
 
 def _power(x: Any, y: Any) -> Tensor | None:
