@@ -163,11 +163,8 @@ def finite(array: Array) -> Array:
 
 
 def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
-    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers.
-
-    By default the logs are from the whole range of x's type, one in four near 0.
-    """
-    if logs is None:
+    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers."""
+    if logs is None:  # from the whole range of x's type, one in four near 0
         row = TYPES[x.dtype.name]
         low, high = 0, row.bits - (row.kind == "int")
         if row.kind == "float":

@@ -123,10 +123,7 @@ def function(threads: int, argument: str) -> Target:
 
 
 def pipe(threads: int, argument: str) -> Target:
-    """Start a program once, and ask it for each case on its standard input.
-
-    docs/how-to/check-your-runtime.md has the form of requests and answers: ``pow float32 int64 1000 4000 8000``.
-    """
+    """Start a program once, and ask it for each case as docs/how-to/check-your-runtime.md says."""
     process: Any = subprocess.Popen(shlex.split(argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run(case: Case) -> list[Array]:
