@@ -93,8 +93,7 @@ def cast(values: Array, name: str) -> Array:
 def log2(values: Array) -> Array:
     """Return the binary logarithms of magnitudes to about 20 bits, the same on every machine."""
     with np.errstate(all="ignore"):
-        logs = np.log2(np.abs(values.astype(np.float64)))
-    fraction, exponent = np.frexp(logs)
+        fraction, exponent = np.frexp(np.log2(np.abs(values.astype(np.float64))))
     return np.ldexp(np.rint(fraction * 2.0**20) * 2.0**-20, exponent)
 
 
@@ -422,14 +421,16 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]
         else:
             x = bases(x_name, random, 500)
             ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
-            parts = [
-                Pairs(x, neighbours(ends, random)),
-                near_one(x_name, y_name, random, 300),
-                exact_pairs(x_name, y_name, number, 300),
-                parity(x_name, y_name),
-                Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
-            ]
-            yield name, joined(*parts)
+            yield (
+                name,
+                joined(
+                    Pairs(x, neighbours(ends, random)),
+                    near_one(x_name, y_name, random, 300),
+                    exact_pairs(x_name, y_name, number, 300),
+                    parity(x_name, y_name),
+                    Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
+                ),
+            )
 
 
 def end_logs(name: str, random: Random, count: int) -> Array:

@@ -178,8 +178,7 @@ def _function_of(library: ctypes.CDLL, name: str) -> Any:
     kind = ctypes.c_float if name.endswith("f") else ctypes.c_double
     function = library[name]
     function.restype, function.argtypes = kind, [kind, kind]
-    of_elements = np.frompyfunc(function, 2, 1)
-    return lambda x, y: np.asarray(of_elements(x, y)).astype(x.dtype)
+    return np.vectorize(function, [np.dtype(kind)])
 
 
 def numexpr(threads: int, argument: str) -> Target:
