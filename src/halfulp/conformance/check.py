@@ -8,9 +8,9 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -37,6 +37,8 @@ from halfulp.specs import ids
 from halfulp.types import same_bits, tensor_type
 
 MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
+Names = Iterable[Any]  # of operators, of NumPy's types, ...; or one of them
+Row = tuple[str, tuple[str, ...]]  # an operator version, and the types of its inputs
 
 
 class Progress(NamedTuple):
@@ -149,11 +151,11 @@ def check(
         check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
-    groups, cases = options["groups"], options["cases"]
+    chosen = selection(options["operators"], versions, options["types"], options["groups"], options["cases"])
     return check_target(
         find(target),
         mode=mode,
-        selection=selection(options["operators"], versions, options["types"], groups, cases),
+        selection=chosen,
         processes=processes,
         allowed=documents.load_allowed(allow),
         progress=progress,
@@ -178,13 +180,13 @@ def check_target(
     if not rows:
         raise HalfulpError(nothing)
     results: list[Result] = []
-    started, failed, interrupted = time.monotonic(), 0, False
+    count, started, failed, interrupted = processes or processors(), time.monotonic(), 0, False
     try:
-        examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
-        versions = examiners[0].versions
-        # Whatever ends the loop ends the processes, too.
-        with closing(_examined(examiners, rows, mode, selection)) as examined:
-            for number, of_batch in enumerate(examined, 1):
+        # Whatever ends the loop ends the processes, and so the examinations that the pool waits for.
+        with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
+            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(count)]
+            versions = examiners[0].versions
+            for number, of_batch in enumerate(_examined(pool, examiners, rows, mode, selection), 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
                 if progress is not None:
@@ -202,11 +204,7 @@ def check_target(
 
 
 def selection(
-    operators: Iterable[str],
-    versions: Iterable[str],
-    types: Iterable[str],
-    groups: Iterable[str] = (),
-    cases: Iterable[str] = (),
+    operators: Names, versions: Names, types: Names, groups: Names = (), cases: Names = ()
 ) -> Selection:
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen = {"operators": _sorted(operators), "versions": _sorted(versions)}
@@ -247,7 +245,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
+def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[Row]:
     """Yield the operator versions and types of a selection that are for a target."""
     patterns = ["/".join(pattern.split("/")[:2]) for pattern in selection.get("cases", ["*/*"])]
     for row in selected(selection["operators"], selection["versions"]):
@@ -387,8 +385,8 @@ def processors() -> int:
 
 
 def _examined(
-    examiners: list[Examiner], rows: list[tuple[str, tuple[str, ...]]], mode: Mode, selection: Selection
-) -> Generator[list[Result], None, None]:
+    pool: Executor, examiners: list[Examiner], rows: list[Row], mode: Mode, selection: Selection
+) -> Iterator[list[Result]]:
     """Yield the results of each row's chosen cases when they are done; each examiner has a process of the target."""
     stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
     of_rows = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
@@ -396,15 +394,10 @@ def _examined(
     batches = (list(narrowed(list(members), selection)) for row, members in of_rows if row in rows)
     running: dict[Future[list[Result]], Examiner] = {}
     free = examiners  # the process of the first runs already
-    with ThreadPoolExecutor(len(examiners)) as pool:
-        try:
-            while running := running | {
-                pool.submit(examiner.examine, batch): examiner
-                for examiner, batch in zip(free, filter(None, batches), strict=False)
-            }:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                free = [running.pop(future) for future in done]
-                yield from (future.result() for future in done)
-        finally:
-            for examiner in examiners:  # running examinations wait for these processes
-                examiner.close()
+    while running := running | {
+        pool.submit(examiner.examine, batch): examiner
+        for examiner, batch in zip(free, filter(None, batches), strict=False)
+    }:
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        free = [running.pop(future) for future in done]
+        yield from (future.result() for future in done)

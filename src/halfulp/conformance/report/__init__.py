@@ -52,11 +52,8 @@ SHOWN: Mapping[str, Shown] = {
 }
 """The verdicts in the order of a table's columns."""
 
-URGENCY = (
-    *("rejected", "exact", "unspecified", "within"),
-    *("refused", "accepted", "wrong", "hung", "crashed"),
-)
-"""The verdicts in the order in which a person wants to see them, the most urgent last."""
+URGENCY = ("unspecified", "within", "refused", "accepted", "wrong", "hung", "crashed")
+"""The verdicts of listed cases in the order in which a person wants to see them, the most urgent last."""
 
 
 class Target(NamedTuple):
