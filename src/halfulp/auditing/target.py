@@ -19,7 +19,7 @@ from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
+from halfulp.measured import GRADES, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
@@ -346,7 +346,7 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
 
     def touches(group: Group) -> bool:
         if group.name == "broadcast":
-            return any(_is_like(use, broadcast) for broadcast in group.shapes)
+            return any(_is_like(use, *broadcast) for broadcast in group.shapes)
         # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
         return not own and not (is_judged and group.verdict in BAD)
 
@@ -402,14 +402,14 @@ def _kind(exponent: float) -> tuple[bool, bool] | None:
     return (exponent > 0, exponent.is_integer()) if is_grouped else None
 
 
-def _is_like(use: Use, broadcast: Broadcast) -> bool:
+def _is_like(use: Use, shapes: Sequence[Shape], names: Sequence[str]) -> bool:
     """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
     attributes = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
-    if attributes != set(broadcast.attributes) - {"auto_broadcast"}:
+    if attributes != set(names) - {"auto_broadcast"}:
         return False
     is_one = len({operand.name for operand in use.inputs}) == 1
     relations = {"equal"} if is_one else _relations(*(operand.shape for operand in use.inputs))
-    return not relations.isdisjoint(_relations(*broadcast.shapes))
+    return not relations.isdisjoint(_relations(*shapes))
 
 
 def _relations(x: Shape, y: Shape) -> set[str]:

@@ -78,11 +78,11 @@ def in_turns(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        turn = 0
-        while turn < least or (turn < most and time.perf_counter() < end):
+        for turn in range(max(least, most)):
+            if turn >= least and time.perf_counter() >= end:
+                break
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 taken[name].append(samples[name]())
-            turn += 1
     finally:
         if collecting:
             gc.enable()
@@ -90,10 +90,7 @@ def in_turns(
 
 
 def sampler(call: Call) -> Callable[[], float]:
-    """Return a function that times a call, repeated if it is short, and after another call if that warms caches.
-
-    The call is made at once, to warm it up and to estimate its time.
-    """
+    """Return a function that times a call, repeated if it is short; it is warmed up, and its time estimated, now."""
 
     def timed(repeats: int) -> float:
         start = time.perf_counter()

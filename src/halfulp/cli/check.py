@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -179,13 +178,10 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module in this folder can be a target
     finders = ((find, targets), (find_command, commands), (find_library, libraries))
-    specs = [finder(name) for finder, names in finders for name in names or []]
-    seen: Counter[str] = Counter()
-    for place, spec in enumerate(specs):
-        seen[spec.name] += 1
-        if seen[spec.name] > 1:
-            specs[place] = replace(spec, name=f"{spec.name} ({seen[spec.name]})")
-    return specs
+    found = [finder(name) for finder, names in finders for name in names or []]
+    names = [spec.name for spec in found]
+    numbered = ((spec, names[: place + 1].count(spec.name)) for place, spec in enumerate(found))
+    return [replace(spec, name=f"{spec.name} ({nth})") if nth > 1 else spec for spec, nth in numbered]
 
 
 def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:

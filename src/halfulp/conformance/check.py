@@ -36,7 +36,7 @@ from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
 from halfulp.types import same_bits, tensor_type
 
-MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
+MOST_HANGS = 5  # in a row: the rest of an operator version and types then counts as hung without being run
 Names = Iterable[Any]  # of operators, of NumPy's types, ...; or one of them
 Row = tuple[str, tuple[str, ...]]  # an operator version, and the types of its inputs
 
@@ -278,15 +278,11 @@ class Examiner(AbstractContextManager["Examiner"]):
         """The versions of the runtime; raises HalfulpError if it does not load."""
         process = self._process(1)
         process.start()
-        return process.versions
+        return dict(process.versions)
 
     @np.errstate(all="ignore")  # comparing small types with NaN warns
     def examine(self, cases: Iterable[Case]) -> list[Result]:
-        """Run and judge the cases of an operator version and types; those compared with another come after it.
-
-        A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
-        being run, and their message says so.
-        """
+        """Run and judge the cases of an operator version and types; those compared with another come after it."""
         answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
         not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         results: list[Result] = []

@@ -65,17 +65,14 @@ DETERMINED = UnspecifiedOutput()
 
 @dataclass(frozen=True)
 class Judgement:
-    """The comparison of one case's results with the right ones.
-
-    ``max_ulp`` is the greatest distance from the right result, in representable values (of integers: in units), or None
-    where nothing could be compared. ``histogram`` has the number of elements at each distance; ``special`` counts
-    infinities, NaNs and signs of zeros gone wrong.
-    """
+    """The comparison of one case's results with the right ones."""
 
     verdict: Verdict
     elements: int = 0  # the number of judged elements; open ones are not judged
     wrong: int = 0  # the number of these that are special values gone wrong, or farther off than the limit
+    # The greatest distance, in representable values (of integers: in units); None where nothing could be compared.
     max_ulp: float | None = None
+    # The number of elements at each distance; special: infinities, NaNs and signs of zeros gone wrong.
     histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
     example: Mapping[str, Any] | None = None  # the element that is farthest off
     message: str | None = None  # one line: a refusal's reason, a wrong type or shape, or the open question

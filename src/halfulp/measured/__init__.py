@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 SCHEMA = "halfulp.measured/1"
 CHECK_SCHEMA = "halfulp.check/1"
@@ -32,13 +32,6 @@ def kind_of_slope(slope: float) -> str:
     return "number" if size <= 2**10 else "huge"
 
 
-class Broadcast(NamedTuple):
-    """The shapes of a case's operands, and the names of its attributes."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    attributes: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Group:
     """The results of the cases of one group, where some of them were not exact."""
@@ -50,7 +43,8 @@ class Group:
     grade: str | None = None  # of a fault: one of GRADES; None where that was not measured
     differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
     wrong: int = 0  # the number of elements that were wrong
-    shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
+    # For broadcasting, of each case that was wrong: the operands' shapes, and the names of the attributes.
+    shapes: tuple[tuple[tuple[tuple[int, ...], ...], tuple[str, ...]], ...] = ()
 
     @property
     def operands(self) -> tuple[str, str] | None:
@@ -170,8 +164,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _group(name: str, *, shapes: Sequence[Any] = (), **rest: Any) -> Group:
-    cases = tuple(Broadcast(tuple(map(tuple, of_case)), tuple(names)) for of_case, names in shapes)
-    return Group(name, shapes=cases, **rest)
+    cases = ((tuple(map(tuple, of_case)), tuple(names)) for of_case, names in shapes)
+    return Group(name, shapes=tuple(cases), **rest)
 
 
 # --- the measurement in a document of halfulp check --json, without constants and slopes ------------
