@@ -289,9 +289,9 @@ def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
     ranges, results = entry["ranges"], map(entry["ranges"].get, shares)
     cells = [f"{100 * one['misrounded'] / max(one['elements'], 1):.3g} %" if one else "" for one in results]
     special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
-    cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
+    worst = f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}"
     special_values = f"{entry['special_wrong']} of {entry['special_values']}"
-    return [*cells, special_values, ", ".join(entry["differs"]) or "nothing"]
+    return [*cells, worst, special_values, ", ".join(entry["differs"]) or "nothing"]
 
 
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
