@@ -14,7 +14,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from halfulp.pages import STANDARDS, Block, Bullets, Code, Page, Table, page
+from halfulp.pages import STANDARDS, Block, Code, Page, Table, page
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES
 
@@ -104,8 +104,8 @@ def _markdown_block(block: Block) -> str:
     """Return one block as Markdown."""
     if isinstance(block, Code):
         return f"```{block.language}\n{block.text}\n```"
-    if isinstance(block, Bullets):
-        return "\n".join(f"- {_escaped(item)}" for item in block.items)
+    if isinstance(block, list):
+        return "\n".join(f"- {_escaped(item)}" for item in block)
     if isinstance(block, Table):
         rows = [block.header, *block.rows]
         lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]

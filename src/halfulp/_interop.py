@@ -105,14 +105,11 @@ def _of_frames(ufunc: Ufunc, x: Any, y: Any) -> Any:
     """Return the result for two DataFrames, or for one and a number; None for other operands."""
     if is_frame(x) and is_frame(y):
         return _by_types(ufunc, x, y)
-    if is_frame(x) and isinstance(y, _NUMBERS):
+    if is_frame(x) and isinstance(y, int | float | np.generic):
         return _by_blocks(x, lambda block: ufunc(block, y))
-    if is_frame(y) and isinstance(x, _NUMBERS):
+    if is_frame(y) and isinstance(x, int | float | np.generic):
         return _by_blocks(y, lambda block: ufunc(x, block))
     return None
-
-
-_NUMBERS = int | float | np.generic
 
 
 def _by_blocks(frame: Any, function: Callable[[Any], Any]) -> Any:
@@ -138,9 +135,9 @@ def _of_blocks(ufunc: Ufunc, x: Any, y: Any) -> list[Any] | None:
 
     None if a column of NumPy's types is beside one of pandas' own.
     """
-    if x.empty:
-        return None
     own, other = x._mgr, y._mgr
+    if x.empty or not hasattr(own, "blknos"):  # pandas may also keep each column by itself
+        return None
     # For each column its block and its row there, by number, in either frame.
     places = np.transpose([own.blknos, own.blklocs, other.blknos, other.blklocs]).tolist()
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}

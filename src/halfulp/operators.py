@@ -30,7 +30,6 @@ for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for
     _core.register_type(np.dtype(_alias).num, np.dtype(_alias).name)
 
 _FLOAT64 = np.dtype(np.float64)
-_MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and -1 overflows 64 bits
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
 _core.Function.__repr__ = lambda function: f"<halfulp.{function.__name__}>"  # type: ignore[attr-defined, method-assign]
 
@@ -184,7 +183,7 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
             except OverflowError:
                 return None
             # Every step but the last rounds to odd, so that the result is as if rounded once.
-            if dtype != _FLOAT64:
+            if dtype != _FLOAT64 and value.item() != number:
                 value = to_odd(value, number)
             # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
             if row.dtype.isbuiltin != 1:
@@ -551,8 +550,8 @@ def _corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
     if not is_rounded.any():
         return None
     y = y if y.dtype.kind in "iu" else y.astype(_FLOAT64)
-    # Other powers overflow, vanish or are NaN, whether the base was rounded or not.
-    where = is_rounded & (y >= -_MOST) & (y <= _MOST) & ((x > 0) | (y == np.floor(y)))
+    # Other powers overflow, vanish or are NaN, whether the base was rounded or not: |x| > 2^53.
+    where = is_rounded & (y >= -64) & (y <= 64) & ((x > 0) | (y == np.floor(y)))
     bases, exponents = (np.broadcast_to(a, where.shape)[where].tolist() for a in (x, y))
     return where, [_power(base, exponent) for base, exponent in zip(bases, exponents, strict=True)]
 

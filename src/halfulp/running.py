@@ -7,6 +7,7 @@ ONNX Runtime with halfulp's operators evaluates a network much faster than the w
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from halfulp.models.files import Source, format_of
 from halfulp.models.graph import Model
 from halfulp.models.onnx import Onnx, parse
 from halfulp.models.run import api
-from halfulp.models.run.inputs import make_up, needed
+from halfulp.models.run.inputs import fit, needed
 from halfulp.models.run.report import RunReport, losses
 
 Engine = Literal["auto", "onnxruntime", "halfulp"]
@@ -124,14 +125,13 @@ def evaluate(
     """Run a model that :func:`opened` returned as :func:`run` does, and return the outputs with details of the run."""
     _check_options(model, inputs, dims, seed)
     if not isinstance(inputs, str):
-        return _evaluate(model, {} if inputs is None else inputs, engine, with_report)
-    fitted = make_up(model, dims)
-    with fitted.blamed(model):
-        result = _evaluate(model, fitted.inputs(model, seed), engine, with_report)
-    return replace(result, made_up=str(fitted))
+        return _evaluate(model, engine, with_report, {} if inputs is None else inputs)
+    run = partial(_evaluate, model, engine, with_report)
+    made_up, result = fit(model, run, seed=seed, dims=dims)
+    return replace(result, made_up=str(made_up))
 
 
-def _evaluate(model: Model, values: Mapping[str, Any], engine: str, with_report: bool) -> Run:
+def _evaluate(model: Model, engine: str, with_report: bool, values: Mapping[str, Any]) -> Run:
     why_not = "" if engine == "halfulp" else _why_not(model, engine)
     if engine == "onnxruntime" and why_not:
         raise HalfulpError(f"{model.file}: not for the engine onnxruntime: {why_not}")
@@ -183,11 +183,11 @@ def _check_options(model: Model, inputs: Inputs | None, dims: Mapping[str, int] 
     if inputs is None and (missing := needed(model)):
         values = ", ".join(f"{value.name!r}: array" for value in missing[:_MOST_NAMED])
         more = ", ..." if len(missing) > _MOST_NAMED else ""
-        raise ModelError(
-            f"no value is given for its inputs: pass {{{values}{more}}}, or 'random' to have them made up",
-            file=model.file,
-            expected=", ".join(f"{value.name}: {value}" for value in missing),
+        message = (
+            f"no value is given for its inputs: pass {{{values}{more}}}, or 'random' to have them made up"
         )
+        expected = ", ".join(f"{value.name}: {value}" for value in missing)
+        raise ModelError(message, file=model.file, expected=expected)
 
 
 def _why_not(model: Model, engine: str) -> str:

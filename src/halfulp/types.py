@@ -241,16 +241,14 @@ def same_bits(a: Array, b: Array) -> Array:
 
 
 def to_odd(nearest: Any, exact: Any) -> Any:
-    """Return a number rounded to odd, given its nearest neighbour: the number itself if that is exact.
+    """Return numbers rounded to odd, given their nearest neighbours: the numbers themselves where those are exact.
 
     A further rounding to a type of at least two bits less has the result of one rounding.
     """
-    if float(nearest) == exact or exact != exact:
-        return nearest
-    if abs(float(nearest)) > abs(exact):
-        nearest = np.nextafter(nearest, type(nearest)(0))
-    word = f"u{nearest.itemsize}"
-    return (nearest.view(word) | np.array(1, word)).view(type(nearest))
+    exact = np.asarray(exact, object if isinstance(exact, int) else None)  # Python compares integers exactly
+    wide, word = nearest.astype(exact.dtype), codes(nearest)
+    odd = (word - (abs(wide) > abs(exact))) | word.dtype.type(1)
+    return np.where((wide == exact) | (exact != exact), word, odd).view(nearest.dtype)
 
 
 def ranks(array: Array) -> Array:

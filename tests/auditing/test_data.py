@@ -11,8 +11,7 @@ from tests.models.onnx_models import parsed
 from typer.testing import CliRunner
 
 import halfulp as hu
-from halfulp.auditing.data import JUDGED, NodeData, limits
-from halfulp.auditing.network import Network
+from halfulp.auditing.data import JUDGED, Network, NodeData, limits
 from halfulp.cli import app
 from halfulp.conversion.float32 import widened
 from halfulp.errors import printable
@@ -202,7 +201,7 @@ def test_one_session_shows_all_tensors_that_fit_into_memory_together(monkeypatch
     samples = [large("float32") for _ in range(2)]
     together = hu.audit(norm("float32"), (), inputs=samples).json()
     assert len(opened) == 2  # one of them tells the sizes
-    monkeypatch.setattr("halfulp.auditing.network._GROUP", 1)
+    monkeypatch.setattr("halfulp.auditing.data._GROUP", 1)
     assert hu.audit(norm("float32"), (), inputs=samples).json() == together
     assert len(opened) > 10
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import halfulp as hu
 from halfulp import measured
 from halfulp import measured as reader
-from halfulp.auditing.target import Asked, asked, statement
+from halfulp.auditing.target import Asked, spelled, statement
 from halfulp.auditing.uses import Operand, Use
 from halfulp.cli import app
 from halfulp.conformance.case import ASPECTS
@@ -200,7 +200,7 @@ FLOATS, INTS, LONGS = ("float32", ("N",)), ("int32", ("N",)), ("int64", ("N",))
     ],
 )
 def test_what_is_known_of_runtimes(target, node, verdict, depends):
-    said = statement(node, asked(target), ())
+    said = statement(node, spelled(target), ())
     assert (said.verdict, said.depends) == (verdict, depends)
 
 
@@ -297,7 +297,7 @@ EXAMPLE = re.compile(r"(?P<x>\S+?)(\^| with slope )(?P<y>\S+) gives ")
     ],
 )
 def test_constants_narrow_a_verdict(target, node, verdict):
-    said = statement(node, asked(target), ())
+    said = statement(node, spelled(target), ())
     assert (said.verdict, said.depends) == (verdict, ())
 
 
@@ -336,7 +336,7 @@ def test_a_document_of_check_is_a_target(tmp_path):
         (tmp_path / "none.json", "can't be read"),
     ):
         with pytest.raises(HalfulpError, match=says):
-            asked(str(path))
+            spelled(str(path))
 
 
 def _flushes(x: np.ndarray, y: np.ndarray) -> np.ndarray:

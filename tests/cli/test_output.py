@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.cli.shared import check_writable, people, say, write_text
+from halfulp.cli.shared import check_writable, console, say, write_text
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 
@@ -37,12 +37,12 @@ def test_standard_output_is_utf8_whatever_the_terminal_is():
 
 
 def test_tables_make_way_for_what_takes_standard_output():
-    assert people(None, Path("a.json")).stderr is False
-    assert people(None, Path("-")).stderr is True
+    assert console(None, Path("a.json")).stderr is False
+    assert console(None, Path("-")).stderr is True
 
 
 def test_control_characters_and_no_utf8_in_names(tmp_path, capsys):
-    say(people(), "\x1b[31m[red]: 1 node", "a\nb")
+    say(console(), "\x1b[31m[red]: 1 node", "a\nb")
     assert capsys.readouterr().out == "?[31m[red]: 1 node\na\nb\n"
     write_text(tmp_path / "page.html", "n\udcff.onnx")
     assert (tmp_path / "page.html").read_bytes() == b"n?.onnx"

@@ -175,6 +175,7 @@ def test_scalars_are_what_arrays_of_one_element_are(x):
         (-1.00390625000001, ml_dtypes.bfloat16, -1.0078125),
         (2**80 + 1, np.float32, 2.0**80),
         (2**60 + 2**36 + 1, np.float32, 2.0**60 + 2.0**37),  # rounded to float64 first this would be a tie
+        (2**60 + 2**36 - 1, np.float32, 2.0**60),
         (1.125 + 2.0**-40, ml_dtypes.float8_e5m2, 1.25),
         (2**24 + 2**16 + 1, ml_dtypes.bfloat16, 2.0**24 + 2.0**17),
         (1e300, np.float32, np.inf),

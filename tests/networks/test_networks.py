@@ -100,7 +100,7 @@ def test_in_onnx_runtime(network):
     """Our kernels change an output by no more than other roundings of a few nodes do."""
     path = path_of(network)
     model: Any = load(path)
-    inputs = fit(model, engine.runner(parse(path))).inputs(model, 0)
+    inputs = fit(model, engine.runner(parse(path)))[0].inputs(model, 0)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     expected = ort.InferenceSession(path, options).run(None, inputs)
@@ -204,7 +204,7 @@ def test_what_an_audit_says_of_each_node_is_so(network, targets, opened):
         except Exception as error:  # the runtimes' own, for sizes that they do not take
             raise hu.ModelError(str(error)) from None
 
-    inputs = fit(loaded, attempt).inputs(loaded, 0)
+    inputs = fit(loaded, attempt)[0].inputs(loaded, 0)
     values = known | inputs | run(inputs)
     alone = {name: BUILT_IN[name].open(1) for name in targets if name in ALONE}
     for node, said in nodes:

@@ -43,6 +43,7 @@ def exponent(value: Any) -> float:
         (2**60 + 2**36 + 1, float(2**60 + 2**37)),
         (-(2**60 + 2**36 + 1), -float(2**60 + 2**37)),
         (2**60 + 2**36, float(2**60)),
+        (2**60 + 2**36 - 1, float(2**60)),
     ],
 )
 def test_a_float_is_rounded_once(value, expected):

@@ -7,25 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from onnx import ModelProto
 
-from halfulp.auditing.data import NetworkData, measured, without_functions
+from halfulp.auditing.data import NetworkData, Samples, measured, without_functions
 from halfulp.auditing.findings import ModelReport, notices
-from halfulp.auditing.network import Samples
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import (
-    LOADERS,
-    Asked,
-    Conversion,
-    asked,
-    conversion,
-    default,
-    heeds_constants,
-    statement,
-)
+from halfulp.auditing.target import Asked, Conversion, Convert, asked, conversion, heeds_constants, statement
 from halfulp.auditing.uses import Use, breaches, of_onnx, of_openvino, open_slope
 from halfulp.conversion.float32 import has_halves, norms_without_pow, zero_epsilons
 from halfulp.conversion.passes import is_harmless, refusal, run_passes
@@ -44,13 +35,11 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import release, type_of
 from halfulp.models.onnx.walk import every_node, graphs, is_ours, reached
-from halfulp.types import FLOATS
 
 __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _Measure: TypeAlias = Callable[..., NetworkData]
-_Convert: TypeAlias = Callable[[Use, str], Conversion | None]
 
 
 def audit(
@@ -102,8 +91,7 @@ def audit(
     check_integer("samples", samples, 0)
     check_integer("seed", seed, 0)
     check_sizes(dims)
-    names = (targets,) if isinstance(targets, str) else targets
-    by_format: _Targets = default() if names is None else dict.fromkeys(LOADERS, tuple(map(asked, names)))
+    by_format = asked((targets,) if isinstance(targets, str) else targets)
     data = inputs if inputs is not None else samples or None
     made_up = Feed(seed, dims, progress=progress)
     measure = None if data is None else partial(measured, samples=data, feed=made_up)
@@ -299,7 +287,7 @@ def _mixed(scopes: Iterable[Scope]) -> Iterator[tuple[str, str]]:
                     yield scope.label(node), text
 
 
-def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_data: bool = False) -> _Convert:
+def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_data: bool = False) -> Convert:
     """Note the results for nodes in them: those that share their kind and their constants are judged once.
 
     Return the function that tries a conversion of a node, for each kind of nodes once.
@@ -330,11 +318,11 @@ def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_da
     return convert
 
 
-def _elsewhere(uses: Sequence[Use], convert: _Convert) -> Mapping[str, str]:
+def _elsewhere(uses: Sequence[Use], convert: Convert) -> Mapping[str, str]:
     """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-    of_floats = {use for use in uses if not use.is_prelu and use.inputs[0].type in FLOATS}
-    others_first = (use for use in sorted(uses, key=of_floats.__contains__) if use.types)
-    first = next((use for use in others_first if (tried := convert(use, "basic")) and tried.refused), None)
-    if first not in of_floats:
-        return {"target": "basic"} if first is None else {}
+    others_first = sorted(uses, key=attrgetter("is_float_power"))
+    tried = ((use, convert(use, "basic")) for use in filter(attrgetter("types"), others_first))
+    refused = next((use for use, changes in tried if changes and changes.refused), None)
+    if refused is None or not refused.is_float_power:
+        return {"target": "basic"} if refused is None else {}
     return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})

@@ -10,34 +10,41 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, helper
 
-from halfulp.auditing.network import Network, Numbered, Sample, Samples, spread
 from halfulp.auditing.uses import Operand, Use, of_onnx
-from halfulp.conversion.float32 import HALVES, LENGTHS, has_halves, widened
+from halfulp.conversion.float32 import HALVES, LENGTHS, as_declared, has_halves, widened
 from halfulp.conversion.float32 import norms as norms_of
 from halfulp.conversion.opset import inline
-from halfulp.conversion.verify import Feed
+from halfulp.conversion.verify import Feed, Run, runs
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Array
+from halfulp.models.graph import Array, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import tensors
-from halfulp.models.onnx.walk import attributes_of, subgraphs
-from halfulp.models.run.inputs import dtype_named
+from halfulp.models.onnx.walk import attributes_of, default_opset, subgraphs
+from halfulp.models.run.api import Watch, run_with_report
+from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.models.run.report import finite, lost
 from halfulp.operators import op, pow, prelu
 from halfulp.types import FLOATS, tensor_type
+
+Sample = Mapping[str, Any]
+Samples = Sample | Iterable[Sample]
+Take = Callable[[Use, list[Array], Array], None]
+"""Receives the operands and the result of a node."""
+Numbered = tuple[int, NodeProto]
 
 JUDGED = ("float32", "float16", "bfloat16")
 """The element types that networks are converted to."""
@@ -51,6 +58,8 @@ _EPSILON = ("Add", "Clip", "Max")
 _SUMS = ("GlobalAveragePool", "ReduceMean")  # devices sum in float16 before they divide
 # Operators with greater numbers inside than their results.
 _INSIDE = (*_SUMS, "InstanceNormalization", "LRN", "LpNormalization", *LENGTHS)
+_GROUP = 1 << 28  # bytes of outputs that are in memory at once
+_OPSET = 13  # for nodes of ONNX's own in a network that has none
 _SMALL = 1 << 22  # elements of the weights of a network that runs node by node beside ONNX Runtime
 
 
@@ -277,7 +286,7 @@ def _inside(use: Use, operands: list[Array], result: Array) -> Array:
         return result
     if use.operator != "LpNormalization":
         return np.asarray(np.square(operands[0]))
-    attributes = attributes_of(use.graph.owner.node[use.number])
+    attributes = attributes_of(use.scope.owner.node[use.number])
     powers = np.abs(operands[0]) if attributes.get("p") == 1 else np.square(operands[0])
     return np.asarray(powers.sum(attributes.get("axis", -1)))
 
@@ -319,7 +328,7 @@ def measured(model: Onnx, uses: Iterable[Use], samples: Samples | int, feed: Fee
             if feed.progress is not None:
                 feed.progress(f"sample {number}")
             measurement.run(sample)
-    return measurement.result(number, [info.name for info in model.proto.graph.input])
+    return measurement.result(number)
 
 
 class _Measurement:
@@ -329,7 +338,7 @@ class _Measurement:
     """
 
     def __init__(self, powers: list[Use], main: Scope, net: Network, wide: Network) -> None:
-        norms = _norms([*(use.graph for use in powers), main])
+        norms = _norms([*(use.scope for use in powers), main])
         self._powers, self._main, self._net, self._wide = powers, main, net, wide
         self._is_mixed = wide is not net
         labels = {use.label for use in powers}
@@ -343,13 +352,18 @@ class _Measurement:
         self._beyond: set[str] = set()  # those that it does not hold in some sample, and that are not wide
 
     def run(self, sample: Sample) -> None:
-        """Run the network on a sample."""
         self._net.each(self._powers if self._is_mixed else self.nodes, sample, self._add)
         if self._is_mixed:
             self._wide.each(self.nodes, sample, self._judge)
         unsound = cache(partial(self._net.unsound, self._floats, sample))
-        for use in self._powers:
-            self._follow(use, sample, unsound)
+        for use, seen in ((use, use.data) for use in self._powers):
+            if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+                bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+                _, ends, seen.reaches_outputs = spread(use, bad)
+                seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+            if use.where and seen.has_no_region:
+                nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
+                seen.keep(nodes if ends or not self._is_mixed else [])
         beyond = (name for name, is_held in self._fits.items() if not is_held)
         self._beyond.update(name for name in beyond if not self._is_wide(self._main.value(name).type))
         self._fits.clear()
@@ -383,30 +397,19 @@ class _Measurement:
         if not (is_beyond and all(fit)):
             return False
         # Constants are read only where it matters.
-        constants = map(use.graph.array, use.graph.owner.node[use.number].input)
+        constants = map(use.scope.array, use.scope.owner.node[use.number].input)
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
-    def _follow(self, use: Use, sample: Sample, unsound: Callable[[], list[str]]) -> None:
-        """Follow the infinities of a power through the network of this sample."""
-        seen = use.data
-        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-            bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
-            _, ends, seen.reaches_outputs = spread(use, bad)
-            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-        if use.where and seen.has_no_region:
-            nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
-            seen.keep(nodes if ends or not self._is_mixed else [])
-
-    def result(self, samples: int, inputs: Iterable[str]) -> NetworkData:
-        """Return the effect of all samples; ``inputs`` are the network's."""
+    def result(self, samples: int) -> NetworkData:
+        """Return the effect of all samples."""
         for use in self.nodes:
             if not use.where and use.data.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
                 # Outputs of a float32 network stay so.
                 use.data.keep([] if leaves and self._is_mixed else nodes)
         ran = tuple(use.data for use in self._powers if use.data.base.elements)
-        beyond = tuple(filter(self._beyond.__contains__, inputs))
+        beyond = tuple(info.name for info in self._main.owner.input if info.name in self._beyond)
         return NetworkData(ran, samples, tuple(self._first(ran)), beyond)
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
@@ -464,7 +467,7 @@ def without_functions(model: Onnx) -> Onnx:
 
 def _in_graph(use: Use) -> bool:
     """Return whether a node runs by itself: a function's nodes run where it is called."""
-    return isinstance(use.graph.owner, GraphProto)
+    return isinstance(use.scope.owner, GraphProto)
 
 
 def _norms(scopes: Iterable[Scope]) -> dict[str, tuple[Use, list[Numbered]]]:
@@ -499,3 +502,165 @@ def _beside(main: Scope, known: Container[str]) -> Iterator[Use]:
             data = NodeData(name, node.op_type, str(type))  # of all outputs of this type
             same = (output for output in node.output if main.value(output).type == type)
             yield from (_other(main, index, node, output, data) for output in same)
+
+
+# --- a network whose tensors can be read while it runs ----------------------------------------------
+
+
+class Network:
+    """A model whose intermediate tensors can be read while it runs.
+
+    If it is ``rounded``, each Pow and PRelu rounds its result, as a device that computes in float16 does.
+    ONNX Runtime's own CPU kernels compute chains of such nodes in float32.
+    """
+
+    def __init__(self, model: Onnx, *, rounded: bool = False) -> None:
+        self._rounded, self._model = rounded, model
+        self._made = {name for node in model.proto.graph.node for name in node.output if name}
+        self._runs: dict[tuple[str, ...], Run] = {}  # one session at a time
+        self._sizes = Counter[str]()  # bytes
+
+    def samples(self, given: Samples | int, feed: Feed) -> Iterator[Sample]:
+        """Give the samples, each once: those given, or as many made up."""
+        if isinstance(given, int):
+            fitted, _ = fit(self._model, runs(self._model)[1][0], seed=feed.seed, dims=feed.dims)
+            yield from (fitted.inputs(self._model, feed.seed + number) for number in range(given))
+        else:
+            for sample in [given] if isinstance(given, Mapping) else given:
+                yield by_name(self._model.graph.inputs, sample, self._model.file)
+
+    def each(self, uses: Sequence[Use], sample: Sample, take: Take) -> bool:
+        """Pass the operands and the result of each evaluation of these nodes; return whether all were seen."""
+        inner = {use.label: use for use in uses if use.where}
+
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            if node.label in inner:
+                take(inner[node.label], operands, results[0])
+
+        for group in self._groups([use for use in uses if not use.where], sample):
+            tensors = self._tensors(chain.from_iterable(use.names for use in group), sample)
+            for use in group:
+                take(use, [tensors[operand.name] for operand in use.inputs], tensors[use.output.name])
+            del tensors
+        return not inner or self._watch(sample, watch)
+
+    def _groups(self, uses: Sequence[Use], sample: Sample) -> Iterator[list[Use]]:
+        """Give the nodes in groups whose tensors fit into memory together; the first sample tells their sizes."""
+        if unknown := {name for use in uses for name in use.names} & self._made - self._sizes.keys():
+            counts = self._numbers(unknown, lambda name, n: [helper.make_node("Size", [name], [n])], sample)
+            self._sizes.update({name: 8 * int(count) for name, count in counts.items()})
+        group, names, size = list[Use](), set[str](), 0
+        for use in uses:
+            size += sum(map(self._sizes.__getitem__, {*use.names} - names))
+            if size > _GROUP:
+                yield group
+                group, names, size = [], set(), sum(map(self._sizes.__getitem__, {*use.names}))
+            group.append(use)
+            names.update(use.names)
+        if group:
+            yield group
+
+    def unsound(self, names: Collection[str], sample: Sample) -> list[str]:
+        """Return those of these results of the main graph that have infinities or NaNs, from one run."""
+        to = 1 if (default_opset(self._model.proto.opset_import) or _OPSET) > 5 else "FLOAT"
+
+        def total(name: str, total: str) -> list[NodeProto]:
+            wide, rest = f"{name}//wide", f"{name}//rest"
+            return [
+                helper.make_node("Cast", [name], [wide], to=to),
+                helper.make_node("Sub", [wide, wide], [rest]),  # NaN, not 0, for an infinity
+                helper.make_node("ReduceSum", [rest], [total]),
+            ]
+
+        totals = self._numbers([name for name in names if name in self._made], total, sample)
+        return [name for name, value in totals.items() if np.isnan(value).any()]
+
+    def _numbers(
+        self, names: Collection[str], behind: Callable[[str, str], list[NodeProto]], sample: Sample
+    ) -> dict[str, Array]:
+        """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
+        copy, nodes = self._model.copy(), list[NodeProto]()
+        graph, numbers = copy.proto.graph, {name: f"{name}//number" for name in names}
+        if default_opset(copy.proto.opset_import) is None:
+            copy.proto.opset_import.add(version=_OPSET)
+        for node in graph.node:
+            nodes.append(node)
+            for name in filter(numbers.__contains__, node.output):
+                nodes += behind(name, numbers[name])
+        del graph.node[:]
+        graph.node.extend(nodes)
+        tensors = Network(copy, rounded=self._rounded)._tensors(numbers.values(), sample)
+        return {name: tensors[number] for name, number in numbers.items()}
+
+    def _tensors(self, names: Iterable[str], sample: Sample) -> dict[str, Array]:
+        """Return tensors of the main graph by name, from one run."""
+        wanted = dict.fromkeys(names)
+        computed_names = tuple(filter(self._made.__contains__, wanted))
+        if computed_names and computed_names not in self._runs:
+            self._runs.clear()  # before the next session is there
+            self._runs[computed_names] = self._opened(computed_names)
+        given = as_declared(sample, self._model)
+        computed = self._runs[computed_names](given) if computed_names else {}
+        known = {**self._model.graph.constants, **given, **computed}
+        return {name: np.asarray(known[name]) for name in wanted}
+
+    def _opened(self, names: tuple[str, ...]) -> Run:
+        model = self._model.with_outputs(names)
+        try:
+            from halfulp.integrations.onnxruntime import engine
+
+            return engine.runner(model, exact=self._rounded, optimized=False)
+        except HalfulpError:  # it is not installed, or refuses the model
+            return runs(model)[1][0]
+
+    def _watch(self, sample: Sample, watch: Watch) -> bool:
+        """Run the network node by node, and pass each evaluation; return whether it could."""
+        with suppress(UnsupportedError):  # ONNX Runtime, which has the operator, shows no values of subgraphs
+            run_with_report(self._model, as_declared(sample, self._model), watch=watch)
+            return True
+        return False
+
+    def spoiled(self, use: Use, sample: Sample, is_spoiled: Callable[[Array], Any]) -> set[str]:
+        """Return the values of the body around a node in which any element is spoiled."""
+        labels, bad = {*use.scope.labels.values()}, set[str]()
+
+        def watch(node: Node, operands: list[Any], results: list[Any]) -> None:
+            for name, value in zip(node.outputs, results, strict=False) if node.label in labels else ():
+                if str(getattr(value, "dtype", "")) in FLOATS and np.any(is_spoiled(value)):
+                    bad.add(name)
+
+        self._watch(sample, watch)
+        return bad
+
+
+def spread(use: Use, bad: Collection[str]) -> tuple[list[Numbered], list[Numbered], bool]:
+    """Return a node with a spoiled result and all later ones that read such, and those with sound results.
+
+    The last is whether an output of the network is spoiled; of a graph with spoiled outputs none count as sound.
+    """
+    owner, first = use.scope.owner, use.number
+    nodes, readers = [(first, owner.node[first])], list[Numbered]()
+    spoiled = set(bad)
+    reached = spoiled.intersection(owner.node[first].output)
+    for index, node in enumerate(owner.node[first + 1 :], first + 1):
+        within = _readers_within(node, reached)
+        if within or not reached.isdisjoint(node.input):
+            readers.append((index, node))
+            nodes += [readers[-1], *within]
+            reached |= spoiled.intersection(node.output)
+    leaves = not reached.isdisjoint(info.name for info in owner.output)
+    sound = [] if leaves else [reader for reader in readers if reached.isdisjoint(reader[1].output)]
+    return nodes, sound, leaves and not use.where
+
+
+def _readers_within(node: NodeProto, reached: Collection[str]) -> list[Numbered]:
+    """Return the nodes in the bodies of a node that depend on some values around them."""
+    readers: list[Numbered] = []
+    inside = set(reached)
+    for _, body in subgraphs(node):
+        for index, inner in enumerate(body.node):
+            within = _readers_within(inner, inside)
+            if within or not inside.isdisjoint(inner.input):
+                readers += [(index, inner), *within]
+                inside.update(inner.output)
+    return readers

@@ -19,7 +19,7 @@ from halfulp.conversion.editor import Change
 from halfulp.errors import Finding, HalfulpError, Printed, command, count_of, did_you_mean, printable
 from halfulp.installed import version_of
 from halfulp.pages import WIDTH as PAGE_WIDTH
-from halfulp.pages import Block, Bullets, Code, Page, Table, document, html
+from halfulp.pages import Block, Code, Page, Table, document, html
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
@@ -116,7 +116,6 @@ _REFUSED_SIGNS = {"json": None, "trtexec": ",'\"", "polygraphy": ""}
 
 
 def _blocklist(tool: str, names: list[str]) -> str:
-    """Return the option of a tool that keeps nodes in float32."""
     if tool not in _REFUSED_SIGNS:
         raise HalfulpError(f"no list is known for {tool[:80]}; {did_you_mean(tool, _REFUSED_SIGNS)}")
     signs = _REFUSED_SIGNS[tool]
@@ -236,7 +235,6 @@ def _answers(model: ModelReport) -> Iterator[Part]:
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
-    """Return how many nodes leave float16 on the given data."""
     parts = []
     if nodes:
         beyond = sum(node.overflows("float16") for node in data.nodes)
@@ -329,7 +327,7 @@ def _page(report: AuditReport) -> Page:
     nodes: dict[str, tuple[Block, ...]] = {}
     for model in (model for model in report.models if model.error is None):
         for remedy, reasons in _remedies(model).items():
-            remedies += [Code(remedy, ""), *[Bullets(tuple(reasons))] * any(reasons)]
+            remedies += [Code(remedy, ""), *[reasons] * bool(reasons)]
         sections = [*_nodes(model, with_right=len(report.models) == 1), _notices(model)]
         if listed := _joined(sections, PAGE_WIDTH):
             nodes[f"Nodes of {model.file}"] = (Code(listed, ""),)

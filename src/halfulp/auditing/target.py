@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -57,7 +57,16 @@ class Asked:
         return self.native if format == "openvino" and self.native else self.measured
 
 
-def asked(target: object) -> Asked:
+def asked(targets: Iterable[object] | None) -> dict[str, tuple[Asked, ...]]:
+    """Return the runtimes that judge a file of each format: if none are named, those installed, or else all."""
+    if targets is not None:
+        return dict.fromkeys(LOADERS, tuple(map(spelled, targets)))
+    here = installed()
+    known = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
+    return {kind: tuple(filter(None, map(known.get, names))) for kind, names in LOADERS.items()}
+
+
+def spelled(target: object) -> Asked:
     """Return the target of a spelling such as ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``."""
     spelling = str(target)
     if spelling.endswith(".json"):
@@ -72,16 +81,9 @@ def asked(target: object) -> Asked:
     if match is None or (name := named(match["name"], names(), RUNTIME_ALIASES)) is None:
         spelling = spelling[:80]
         measuring = f"halfulp check {shlex.quote(spelling)} --json FILE.json, then --target FILE.json"
-        spelled = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
-        raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=spelled)
+        forms = f"NAME or NAME==1.2.3; or of a runtime of your own: {measuring}"
+        raise HalfulpError(f"no target {spelling}; {did_you_mean(spelling, names())}", expected=forms)
     return _known(name, match["version"])
-
-
-def default() -> dict[str, tuple[Asked, ...]]:
-    """Return the runtimes that load a file, by its format: those that are installed, or all if none is."""
-    here = installed()
-    targets = {name: _known(name, here.get(name), installed=name in here) for name in here or LOADERS["onnx"]}
-    return {kind: tuple(filter(None, map(targets.get, names))) for kind, names in LOADERS.items()}
 
 
 def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:
@@ -187,23 +189,20 @@ class Statement(NamedTuple):
         return is_of_use and self.conversion is not None and self.conversion.helps
 
 
-def statement(
-    use: Use,
-    target: Asked,
-    breaches: Sequence[Breach],
-    convert: Callable[[Use, str], Conversion | None] = conversion,
-) -> Statement:
+Convert = Callable[[Use, str], Conversion | None]
+
+
+def statement(use: Use, target: Asked, broken: Sequence[Breach], convert: Convert = conversion) -> Statement:
     """Return the result of a node in a target; ``convert`` tries the conversion."""
     measured = target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
-    condition = None if breaches else open_slope(use)
-    if breaches or condition is not None:
-        return _of_invalid(use, target, measured, breaches, condition)
+    condition = None if broken else open_slope(use)
+    if broken or condition is not None:
+        return _of_invalid(use, target, measured, broken, condition)
     changed = convert(use, target.name)
     return _of_valid(use, target, measured, changed)._replace(conversion=changed)
 
 
 def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conversion | None) -> Statement:
-    """Return the statement about a node that breaks no clause."""
     if measured is None or (row := _row(use, measured, use.types)) is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
@@ -258,9 +257,9 @@ def _by_type(use: Use, measured: Measured) -> Iterator[str]:
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
     """Return a runtime's result for a slope that does not fit X, or fits on a condition; None if unknown."""
-    if use.slope is None or len({*(use.types or ())}) != 1:
+    if use.shapes is None or len({*(use.types or ())}) != 1:
         return None
-    x, slope = use.slope
+    x, slope = use.shapes
     if condition is None and use.row.broadcasting.fits(x, slope):
         return None
     if target.name == "openvino" and x and slope == x[1:2]:

@@ -22,19 +22,10 @@ from halfulp.errors import ModelError, printable
 from halfulp.integrations import ir
 from halfulp.integrations.fusions import fused
 from halfulp.models.graph import Array, Graph, Node, Value, describe
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.models.onnx.walk import (
-    attributes_of,
-    default_opset,
-    identity,
-    is_ours,
-    owners_of,
-    read_names,
-    subgraphs,
-)
 from halfulp.models.run.api import LAYERS
 from halfulp.models.run.inputs import dtype_named
 from halfulp.specs import OpVersion, find, in_force
@@ -111,12 +102,11 @@ class Use:
 
     label: str  # how messages name the node
     operator: str  # the id of the version in force
-    # The opset or feature level that puts it in force; empty for a node that is no Pow and no PRelu.
-    asked: str
+    asked: str  # the opset or feature level that puts it in force; empty for another node
     inputs: tuple[Operand, ...]
     output: Operand  # with the type and shape from the file or from inference
     attributes: Mapping[str, Any] = field(default_factory=dict)  # as the file spells them
-    scope: Scope | None = None  # in an ONNX model
+    scope: Any = None  # in an ONNX model: the Scope of the graph or function around it; not in a report
     number: int = 0  # its place there
     folded: Set[str] = frozenset()  # the values around it that nodes compute from constants alone
     is_alone: bool = True  # whether no other node makes or reads its operands and its result
@@ -128,36 +118,21 @@ class Use:
     only_if: str | None = None  # the condition on an unknown shape under which it is valid, if any
     notices: tuple[str, ...] = ()  # remarks about a node that has no errors
 
-    @property
-    def is_prelu(self) -> bool:
-        """Whether it is a PRelu, under any standard's name."""
-        return "relu" in self.operator.lower()
-
-    @property
-    def graph(self) -> Scope:
-        """In an ONNX model: the graph or function around it, and the values that it can read."""
-        assert self.scope is not None
-        return self.scope
-
-    @property
-    def where(self) -> str:
-        """How messages name the body or function around it; empty for the main graph."""
-        return self.scope.where if self.scope else ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its inputs and its output."""
-        return (*(operand.name for operand in self.inputs), self.output.name)
+    def __post_init__(self) -> None:
+        self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
+        self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
+        self.where = self.scope.where if self.scope else ""  # how messages name the graph around it
+        self.names = (*(operand.name for operand in self.inputs), self.output.name)
+        self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
+        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
+        self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
+        has_slope = self.is_prelu and len(self.inputs) == 2
+        self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
 
     @property
     def row(self) -> OpVersion:
         """The row of the version in force."""
         return find(self.operator)
-
-    @cached_property
-    def second(self) -> Operand:
-        """The exponent or slope."""
-        return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
     def exponents(self) -> float | None:
@@ -172,12 +147,6 @@ class Use:
         return None if constant is None or constant.size != 1 else self.exponents
 
     @property
-    def slope(self) -> tuple[Shape, Shape] | None:
-        """The shapes of X and of the slope of a PRelu that has both."""
-        has_both = self.is_prelu and len(self.inputs) == 2
-        return (self.inputs[0].shape, self.inputs[1].shape) if has_both else None
-
-    @property
     def is_folded(self) -> bool:
         """Whether all operands are constants or computed from constants, so that a runtime computes it beforehand."""
         return self.folded >= {operand.name for operand in self.inputs if operand.constant is None}
@@ -186,7 +155,7 @@ class Use:
     def is_ordinary(self) -> bool:
         """Whether it is a power of constants that are normal numbers, and so are all results, by far."""
         x, y = self.inputs[0], self.second
-        if self.is_prelu or x.type not in FLOATS or x.values is None or y.values is None:
+        if not self.is_float_power or x.values is None or y.values is None:
             return False
         if x.values.size * y.values.size > _SMALL:
             return False
@@ -212,12 +181,6 @@ class Use:
         arrays = [np.empty(0) if each.constant is None else each.constant for each in self.inputs]
         return tuple([(a.dtype, a.shape, a.tobytes() if a.nbytes <= _SMALL else id(a)) for a in arrays])
 
-    @cached_property
-    def types(self) -> tuple[str, ...] | None:
-        """The inputs' types, where all are known."""
-        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
-        return types if len(types) == len(self.inputs) else None
-
     @property
     def without_findings(self) -> str:
         """The outcome of a node without findings: valid where no runtime was judged."""
@@ -242,7 +205,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
 
 def open_slope(use: Use) -> str | None:
     """Return the condition on an unknown shape under which a slope fits; None without a condition."""
-    return None if use.slope is None else fits_only_if(use.row, *use.slope)
+    return fits_only_if(use.row, *use.shapes) if use.shapes else None
 
 
 # --- of a model in ONNX ------------------------------------------------------------------------------
@@ -255,8 +218,10 @@ def of_onnx(model: Onnx) -> tuple[Use, ...]:
     clauses, and operators may be unknown. Everything else must be valid, or else the front end's error is raised.
     """
     error = model.fault_of_ours
-    *functions, main = owners_of(model.proto)
-    has_opset = default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    *functions, main = walk.owners_of(model.proto)
+    has_opset = (
+        walk.default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
+    )
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
     uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
@@ -268,11 +233,10 @@ def of_onnx(model: Onnx) -> tuple[Use, ...]:
 def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     """Yield the nodes of a graph, those in its bodies included; ``outer`` has the constants around it."""
     nodes = scope.owner.node
-    inside = subgraphs if scope.has_bodies else lambda _: ()
-    read = (chain(node.input, *(read_names(body) for _, body in inside(node))) for node in nodes)
-    steps = zip(read, (node.output for node in nodes), strict=True)
+    inside = walk.subgraphs if scope.has_bodies else lambda _: ()
+    steps = ((chain(n.input, *(walk.read_names(body) for _, body in inside(n))), n.output) for n in nodes)
     folded = _folded(steps, lambda name: scope.tensor(name) is not None, outer)
-    owner, functions = scope.owner, {identity(function) for function in model.proto.functions}
+    owner, functions = scope.owner, {walk.identity(function) for function in model.proto.functions}
     ends = {end if isinstance(end, str) else end.name for end in (*owner.input, *owner.output)}
     placed = _placing(scope, folded, ends)
 
@@ -286,10 +250,10 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
     for index, node in enumerate(nodes):
         for inner in model.within(scope, index, node) if node.attribute else ():
             yield from _within(model, inner, folded)
-        if is_ours(node) and identity(node) not in functions:
+        if walk.is_ours(node) and walk.identity(node) not in functions:
             *inputs, output = map(operand, (*node.input, node.output[0] if node.output else ""))
             operator = in_force("onnx", node.op_type, scope.opset).id
-            name, facts = label(node, index, scope.where), (attributes_of(node), scope, index)
+            name, facts = label(node, index, scope.where), (walk.attributes_of(node), scope, index)
             yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
 
 

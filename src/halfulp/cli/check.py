@@ -148,7 +148,7 @@ def check(
         if file is not None:
             shared.write_text(file, text_of(documents))
     shown = "the page" if shared.is_stdout(html) else html
-    report.show(documents, shared.people(*written), page=shown, least=fail_on)
+    report.show(documents, shared.console(*written), page=shown, least=fail_on)
     _end(reports, allow, fail_on)
 
 
@@ -290,8 +290,8 @@ def accuracy(
         shared.write_json(json, lambda: documents)
         headers, *rows = measuring.table(documents)
         numbers = [header for header in headers if "misrounded" in header] + ["worst ulp"]
-        shared.print_rows(shared.people(json), headers, rows, numbers)
-        shared.say(shared.people(json), *measuring.worst_pairs(documents))
+        shared.print_rows(shared.console(json), headers, rows, numbers)
+        shared.say(shared.console(json), *measuring.worst_pairs(documents))
     if is_interrupted:
         typer.echo("interrupted: of all pairs, those before are measured", err=True)
         raise typer.Exit(130)

@@ -109,7 +109,7 @@ def audit(
     if html is not None:
         shared.write_text(html, report.html())
     shared.write_json(json, report.json)
-    console = shared.people(json, html)
+    console = shared.console(json, html)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
     shared.say(console, text(report, width))
     grave = {None, *GRADES[GRADES.index(fail_on) :]}
@@ -197,7 +197,7 @@ def repair(
             model, output, slopes=choices, verify=verify, dims=dims, inputs=arrays, progress=progress
         )
     shared.write_json(json, lambda: _repair_document(model, output, repaired))
-    shared.say(shared.people(json), *_repair_lines(model, output, repaired, slopes or []))
+    shared.say(shared.console(json), *_repair_lines(model, output, repaired, slopes or []))
     if not repaired.valid or (repaired.verification is not None and not repaired.verification.same):
         raise typer.Exit(1)
 
@@ -471,7 +471,7 @@ def _bench_network(path: Path, threads: int, seconds: float, inputs: Names, outp
         nodes = len(measuring.nodes_of(model))
         if not nodes:
             raise HalfulpError(f"{path}: has no Pow and no PRelu, the operators that halfulp would run")
-        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)
+        fitted = None if files else fit(model, runs(model)[1][0], dims=dims)[0]
         values = shared.fed(model, files) if fitted is None else fitted.inputs(model)
         row = measuring.compare(model, values, threads, seconds, progress)
     document = {"model": str(path), "threads": threads, "runtimes": [measuring.document(row)]}

@@ -244,7 +244,7 @@ def check_writable(
     """
     seen = set[Path]()
     named = (Path(argument.partition("=")[2] or argument) for argument in parted(inputs)[0])
-    sources = [] if force else [file for file in filter(None, (*read, *named)) if file.exists()]
+    sources = [] if force else [*filter(None, read), *named]
     for path in filter(None, (binary, *texts)):
         real = Path(os.path.realpath(path))  # Path.resolve() fails on links that lead to each other
         key = path if is_stdout(path) else real
@@ -264,7 +264,7 @@ def _check_file(path: Path, real: Path, sources: Sequence[Path]) -> None:
         raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
     if not os.access(real.parent, os.W_OK):
         raise HalfulpError(f"{path}: can't be written: Permission denied")
-    if path.exists() and any(source.samefile(path) for source in sources):
+    if path.exists() and any(source.exists() and source.samefile(path) for source in sources):
         raise HalfulpError(f"{path}: is an input, which would be replaced; name another file, or add --force")
 
 
@@ -284,20 +284,15 @@ def write_json(path: Path | None, document: Callable[[], object]) -> None:
         write_text(path, json.dumps(document(), indent=1) + "\n")
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console for tables. In a file or a pipe it is wide, so that no cell is cut."""
-    plain = _Console(stderr=stderr)
-    return plain if plain.is_terminal else _Console(stderr=stderr, width=_PIPED_WIDTH)
+def console(*written: Path | None, stderr: bool = False) -> Console:
+    """Return a console for tables: standard error, if an output uses standard output. In a pipe it is wide."""
+    plain = _Console(stderr=stderr or any(map(is_stdout, written)))
+    return plain if plain.is_terminal else _Console(stderr=plain.stderr, width=_PIPED_WIDTH)  # no cell is cut
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # handled with all other errors, instead of exiting with status 1
-
-
-def people(*written: Path | None) -> Console:
-    """Return the console for tables. If an output uses standard output, the console is standard error."""
-    return console(stderr=any(map(is_stdout, written)))
 
 
 def say(to: Console, *lines: str) -> None:

@@ -7,7 +7,7 @@ It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast`
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -74,7 +74,6 @@ class Editor:
         self.changes = list[Change]()
         self._names = names or set
         self._makers: dict[str, NodeProto] = {}
-
         self._indexed = 0  # how many nodes are already in the table of makers
         self.dropped = set[int]()  # the ids of nodes that were collected before and are left out
         self.start(NodeProto(), "")
@@ -115,25 +114,10 @@ class Editor:
         if node is not self._replaced:
             self.scope.add_node(node)
 
-    def add(
-        self,
-        op_type: str,
-        inputs: Sequence[str],
-        result: Value | None = None,
-        *,
-        output: str | None = None,
-        like: NodeProto | None = None,
-        **attributes: Any,
-    ) -> str:
-        """Add a node and return its output, which gets a new name if ``output`` is None.
-
-        ``result`` has the output's type and shape. The node takes on the name, doc string and metadata of ``like``.
-        """
-        name = output or self.new_name(op_type.lower(), result)
-        node = onnx.helper.make_node(op_type, list(inputs), [name], **attributes)
-        if like is not None:
-            inherit(node, like)
-        self.keep(node)
+    def add(self, op_type: str, inputs: Sequence[str], result: Value, **attributes: Any) -> str:
+        """Add a node and return its output, which gets a new name if the result has none."""
+        name = result.name or self.new_name(op_type.lower(), result)
+        self.keep(onnx.helper.make_node(op_type, list(inputs), [name], **attributes))
         return name
 
     def new_name(self, suffix: str, like: Value | None = None) -> str:
@@ -172,17 +156,17 @@ class Editor:
 
     # --- plumbing, in the form that the opset has --------------------------------------------------
 
-    def cast(self, name: str, to: str, *, output: str | None = None) -> str:
+    def cast(self, name: str, to: str, *, output: str = "") -> str:
         """Return a value cast to an element type."""
         target: Any = TensorProto.DataType.Name(enum_of(to)) if self.opset < 6 else enum_of(to)
-        return self.add("Cast", [name], replace(self.value(name), type=to), output=output, to=target)
+        return self.add("Cast", [name], Value(output, to, self.value(name).shape), to=target)
 
     def keep_cast(self, node: NodeProto, made: str, back: str, *, rounds: bool = False) -> None:
         """Add a node that computes in one type, and a cast of its result to another type, under the output's name."""
-        output = node.output[0]
-        result = node.output[0] = self.new_name("wide", replace(self.value(output), type=made))
+        output, wide = node.output[0], Value("", made, self.value(node.output[0]).shape)
+        result = node.output[0] = self.new_name("wide", wide)
         self.keep(node)
-        self.cast(self.add("Round", [result], self.value(result)) if rounds else result, back, output=output)
+        self.cast(self.add("Round", [result], wide) if rounds else result, back, output=output)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
@@ -190,28 +174,26 @@ class Editor:
         wanted = [1 if axis in axes else next(rest) for axis in range(len(shape) + len(axes))]
         return self.reshape(name, wanted, axes) if axes else name
 
-    def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
+    def squeeze(self, name: str, axes: Sequence[int], *, output: str = "") -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
         kept = [dim for axis, dim in enumerate(self.shape_of(name, "")) if axis not in axes]
-        return self.reshape(name, kept, axes, output) if axes or output else name
+        return self.reshape(name, kept, axes, output) if axes else name
 
-    def reshape(
-        self, name: str, shape: Sequence[Dim], axes: Sequence[int] | None = None, output: str | None = None
-    ) -> str:
+    def reshape(self, name: str, shape: Sequence[Dim], axes: Sequence[int] = (), output: str = "") -> str:
         """Return a value in another shape, where its axes change only those; a constant is stored so instead."""
-        if output is None and (tensor := self.tensor(name)) is not None:
+        if not output and (tensor := self.tensor(name)) is not None:
             held = deepcopy(tensor)
             held.dims[:] = shape
             return self.constant(held, "reshaped")
         value = self.value(name)
         op_type, said, since, numbers = "Reshape", "shape", 5, shape
-        if axes is not None:
+        if axes:
             op_type = "Unsqueeze" if len(shape) > len(value.shape or ()) else "Squeeze"
             said, since, numbers = "axes", 13, axes
         is_input = self.opset >= since
         inputs = [name, self.constant(np.array(numbers, np.int64), said)] if is_input else [name]
         attributes: dict[str, Any] = {} if is_input else {said: list(numbers)}
-        return self.add(op_type, inputs, Value("", value.type, tuple(shape)), output=output, **attributes)
+        return self.add(op_type, inputs, Value(output, value.type, tuple(shape)), **attributes)
 
 
 def inherit(node: NodeProto, from_: NodeProto) -> None:
@@ -283,7 +265,7 @@ def to_legacy(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[st
     padded = (1,) * lead + y.shape
     dims = [*zip(x_dims, padded, strict=True)]
     for a, b in dims:
-        if 1 not in (a, b) and (a is None or a != b) and not (isinstance(a, int) and isinstance(b, int)):
+        if 1 not in (a, b) and (a is None or a != b) and {type(a), type(b)} != {int}:
             raise NoExactForm(
                 "whether a dim of X and one of Y are equal, or one of them is 1, is not known until it runs:"
                 f" {a or '?'} and {b or '?'}"
@@ -311,7 +293,7 @@ def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")
-    result = replace(edit.value(name), shape=(*shape[:axis], times, *shape[axis + 1 :]))
+    result = Value("", edit.value(name).type, (*shape[:axis], times, *shape[axis + 1 :]))
     return edit.add("Concat", [name] * times, result, axis=axis)
 
 

@@ -21,7 +21,7 @@ from halfulp.conversion.rules import Answer, Match, Rule, found
 from halfulp.conversion.verify import Feed, Verification, difference, distance, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, did_you_mean, printable
-from halfulp.models.graph import Model
+from halfulp.models.graph import Model, Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.tensors import TensorReader, tensors
@@ -161,10 +161,10 @@ _PARTS = {
 def is_norm(match: Match) -> Answer:
     """Exponents are those of squares and roots, epsilons constants, and squares not of constants."""
     known = match.view.scope
-    numbers = {name: scalar(match[name], known) for name in ("e", "h", "negative") if name in match}
+    numbers = {name: scalar(match[name], known) for name in ("e", "h", "negative") if name in match.bound}
     is_square, is_root = (numbers.get("e", 2) or 0) > 1, (numbers.get("h") or 0) < 1
     is_inverse = (numbers.get("negative") or -1) < 0
-    names = [name for name in ("epsilon", "u", "x") if name in match]
+    names = [name for name in ("epsilon", "u", "x") if name in match.bound]
     are_right = all((known.tensor(match[name]) is not None) == (name == "epsilon") for name in names)
     return all((is_square, is_root, is_inverse, are_right))
 
@@ -250,7 +250,7 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
             wide[id(known), name] = new
             if edit.reads[name] > read[id(known)][name]:  # by nodes that are not among these
                 if (type := str(known.value(name).type)) == "float32":
-                    edit.add("Identity", [new], output=name)
+                    edit.add("Identity", [new], Value(name))
                 else:
                     edit.cast(new, type, output=name)
         edit.note("is taken away: its neighbours compute in float32" if is_taken else "computes in float32")
@@ -283,9 +283,8 @@ def widened(model: Onnx) -> Onnx:
     kept = _cast_weights(copy)
     for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS and tensor.name not in kept:
-            name = tensor.name
-            array = reader.read(tensor, printable(name)).astype(np.float32)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+            array = reader.read(tensor, printable(tensor.name)).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
     for declared in _half_types(copy):
         declared.elem_type = TensorProto.FLOAT
     for node in every_node(copy.graph, *copy.functions):
@@ -352,8 +351,7 @@ def compare_with_float32(before: Onnx, after: Onnx, feed: Feed, *, is_fused: boo
         new = run(inputs)
     except HalfulpError as error:
         return Verification(failure=error.line)
-    notes: list[str] = []
-    differences: list[str] = []  # the outputs that are farther away than before
+    notes, differences = list[str](), list[str]()  # these of the outputs that are farther away than before
     for name, right in exact.items():
         line, now = f"output {name!r}, compared with float32 everywhere", new[name]
         if isinstance(right, np.ndarray) and right.dtype.kind == "f":

@@ -25,15 +25,13 @@ from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
+Asked = str | int | None
 
 _MOST_DIMS = 64
 
 
 class Mender:
-    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes.
-
-    With ``may_raise`` a node may need a newer opset than the model's.
-    """
+    """Mends the nodes of a model, along the dims that are asked for slopes: for all, or by the names of nodes."""
 
     def __init__(self, slopes: Slopes | None, *, may_raise: bool = True) -> None:
         self.of_node: Mapping[str, str | int] = slopes if isinstance(slopes, Mapping) else {}
@@ -42,7 +40,7 @@ class Mender:
             if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
                 expected = "channel, last or an integer"
                 raise HalfulpError("no such dim for slopes", expected=expected, got=repr(where)[:80])
-        self._may_raise = may_raise
+        self._may_raise = may_raise  # whether a node may need a newer opset than the model's
         self.opset = 0  # the newest that a node needs
         self.per_channel = set[int]()  # the ranks of X where slopes can only be meant for each channel
         self.doubtful = dict[str, str]()  # why nodes that are valid may be meant otherwise
@@ -123,11 +121,8 @@ class Mender:
                 return row
         return None
 
-    def _axis(self, node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int | None:
-        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
-
-        A valid slope that may be meant otherwise is noted.
-        """
+    def _axis(self, node: NodeProto, row: OpVersion, asked: Asked, edit: Editor) -> int | None:
+        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has."""
         x, slope = map(edit.value, node.input)
         size, name = _size(slope), node.name or edit.label
         if not row.broadcasting.fits(x.shape, slope.shape, attributes_of(node)):
@@ -141,9 +136,7 @@ class Mender:
             return None
         return axis
 
-    def _other_axis(
-        self, dims: Shape, size: int, now: int, asked: str | int | None, name: str
-    ) -> int | str | None:
+    def _other_axis(self, dims: Shape, size: int, now: int, asked: Asked, name: str) -> int | str | None:
         """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
         if dims is None:
             if isinstance(asked, int) and asked < 0:
@@ -265,7 +258,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> Non
         node.input[1] = edit.cast(node.input[1], kind)
 
 
-def _dim_of_slope(x: Value, slope: Value, asked: str | int | None, name: str) -> int:
+def _dim_of_slope(x: Value, slope: Value, asked: Asked, name: str) -> int:
     """Return the dim of X, counted from the last one, that a slope lies along if its own shape does not fit."""
     size, dims, shapes = _size(slope), x.shape or (), f"X: {x}, slope: {slope}"
     if size is None:

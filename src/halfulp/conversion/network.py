@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, difference, distance, drawing, nothing_told, runs
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, count_of
-from halfulp.integrations.ir import openvino
+from halfulp.integrations import ir
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx import Onnx
@@ -56,7 +56,7 @@ class Network:
         with tempfile.TemporaryDirectory(prefix="halfulp-") as folder, ExitStack() as files:
             made = Path(folder) / "model.xml"
             try:
-                openvino().save_model(self.model, made, compress_to_fp16=False)
+                ir.openvino().save_model(self.model, made, compress_to_fp16=False)
             except RuntimeError as error:  # of no class of its own
                 raise HalfulpError(f"{path}: OpenVINO does not write it: {error}") from None
             for suffix in (".bin", ".xml"):
@@ -71,17 +71,18 @@ def to_network(model: Onnx) -> tuple[Network, list[Change]]:
         UnsupportedError: OpenVINO is not installed or refuses the model; a Pow or PRelu node has no form that
             it keeps, or has another meaning after its reader.
     """
-    openvino()
+    ir.openvino()
     changes = _dropped(model) + inline(model)
     passes = (*TARGET, lambda walk, _: walk.rewrite(is_ours, _as_layers))
     changes += run_passes(Walk(model), *((each, "openvino") for each in passes))
     _declare(model)
-    network = _read(model)
-    by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
+    network = as_read(model)
+    layers = (each for _, graph in ir.graphs(network.model) for each in graph.get_ordered_ops())
+    outputs = (end for each in layers if each.get_type_name() != "Result" for end in each.outputs())
+    by_name = {name: end for end in outputs for name in end.get_names()}
     for scope in model.of(model.proto).scopes():
         for node in filter(is_ours, scope.owner.node):
-            why = _difference(node, scope, by_name.get(node.output[0]))
-            if why:
+            if why := _difference(node, scope, by_name.get(node.output[0])):
                 said = f"OpenVINO's reader does not keep its meaning: {why}"
                 raise UnsupportedError(f"{model.file}: node {scope.label(node)}: {said}")
     return network, changes
@@ -109,10 +110,9 @@ def _as_layers(node: NodeProto, edit: Editor) -> None:
     if node.op_type == "PRelu" and kind not in FLOATS:
         apply_first(EXPAND_PRELU, node, edit, f"OpenVINO's PReLU takes no {kind}")
         return
-    inputs = []
-    for name in node.input:
-        array = None if edit.maker(name) is None else edit.array(name)
-        inputs.append(name if array is None else edit.constant(array, "constant"))
+    arrays = [None if edit.maker(name) is None else edit.array(name) for name in node.input]
+    pairs = zip(arrays, node.input, strict=True)
+    inputs = [name if array is None else edit.constant(array, "constant") for array, name in pairs]
     edit.keep(node if inputs == node.input else remade(node, inputs))
 
 
@@ -134,19 +134,15 @@ def _declare(model: Onnx) -> None:
 
 def as_read(model: Onnx) -> Network:
     """Return an ONNX model as OpenVINO's reader takes it, with nothing converted."""
+    network, core = Network(model.file), ir.openvino().Core()
+    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
+
     if model.proto.functions:
         model = model.copy()
         inline(model)
-    return _read(model)
-
-
-def _read(model: Onnx) -> Network:
-    core, proto, network = openvino().Core(), model.proto, Network(model.file)
-    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO, which is installed
-
     try:
-        source: Any = proto.SerializeToString()
-        if locations := set(external_data(proto)):
+        source: Any = model.proto.SerializeToString()
+        if locations := set(external_data(model.proto)):
             weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
             # OpenVINO reads them as late as it can.
             weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
@@ -158,17 +154,6 @@ def _read(model: Onnx) -> Network:
     except (RuntimeError, ValueError) as error:  # of no class of its own
         raise UnsupportedError(f"{model.file}: OpenVINO's reader refuses it: {sentence(error)}") from None
     return network
-
-
-def _outputs(model: Any) -> Iterator[Any]:
-    """Yield the outputs of all nodes, those in bodies included."""
-    from halfulp.integrations.openvino import bodies  # it imports OpenVINO
-
-    for node in model.get_ordered_ops():
-        if node.get_type_name() != "Result":
-            yield from node.outputs()
-        for body in bodies(node):
-            yield from _outputs(body)
 
 
 def _difference(node: NodeProto, known: Scope, output: Any) -> str:
@@ -215,9 +200,8 @@ def _other_operand(source: Any, name: str, known: Scope) -> str:
             return f"its constant {name!r} is another"
         return ""
     # The values that a body reads from the graph around it are numbered.
-    numbered = re.compile(rf"{re.escape(name)}_\d+")
-    is_captured = producer.get_type_name() == "Parameter" and any(map(numbered.fullmatch, names))
-    is_same = name in names or is_captured
+    numbered = rf"{re.escape(name)}(_\d+)?" if producer.get_type_name() == "Parameter" else re.escape(name)
+    is_same = any(re.fullmatch(numbered, each) for each in names)
     return "" if is_same else f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
 
 
@@ -234,10 +218,13 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
     The IR runs in f32 on the CPU, with halfulp's operators and with OpenVINO's own, without special values. The result
     has a line for each output, and a difference if it is more than a hundredth of its greatest magnitude away.
     """
+    from halfulp.integrations.openvino import put_into  # they import OpenVINO, which is installed
+    from halfulp.integrations.openvino.engine import Compiled
+
     turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(model)
     notes, differences = list[str](), list[str]()
-    answer: dict[str, Array] = {}
+    answer, own = dict[str, Array](), dict[str, Array]()
 
     # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
     def in_both(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,23 +232,24 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
         for name in turns & inputs.keys():
             if (np.asarray(inputs[name]) < 0).any():
                 raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
-        answer.update(_runner(network, exact=True, notes=notes)(inputs))
+        exact = network.model.clone()
+        notes.extend(put_into(exact))  # the nodes that stay OpenVINO's own all the same
+        answer.update(Compiled(exact, network.file)(inputs))
         return outputs
 
     try:
         inputs, expected, told = feed.first(model, in_both)
     except (ModelError, UnsupportedError) as error:
         return Verification(engine="openvino", failure=error.line)
-    own: dict[str, Array] | None = None
     try:
-        own = _runner(network, exact=False)(inputs)
+        own = Compiled(network.model, network.file)(inputs)
     except ModelError as error:
         notes.append(f"with OpenVINO's own operators it {error.message}")
-    version, random = openvino().__version__.partition("-")[0], drawing(model.graph.nodes)
+    version, random = ir.openvino().__version__.partition("-")[0], drawing(model.graph.nodes)
     for name, right in expected.items():
         away, text = distance(right, answer.get(name))
         line = f"output {name!r} in openvino {version}: {text} with halfulp's operators"
-        if own is not None:
+        if own:
             away_by_own, text = distance(right, own.get(name))
             line = f"{line}, {text} with its own"
             if right.dtype.kind == "f":  # its own powers of integers saturate
@@ -270,24 +258,6 @@ def compare_network(model: Onnx, network: Network, feed: Feed) -> Verification:
             away, line = 0, f"{line}; other numbers in each run, since node {random} draws them"
         (notes if away <= _TOLERANCE else differences).append(line)
     reasons = vacuous(expected)
-    told_by = (right for name, right in expected.items() if name not in reasons)
-    elements = sum(right.size for right in told_by if isinstance(right, np.ndarray))
+    elements = sum(getattr(right, "size", 0) for name, right in expected.items() if name not in reasons)
     failure = nothing_told(expected, reasons) if not differences else ""
     return Verification(1, elements, tuple(differences), "openvino", told, failure, tuple(notes), reasons)
-
-
-def _runner(
-    network: Network, *, exact: bool, notes: list[str] | None = None
-) -> Callable[..., dict[str, Any]]:
-    """Return a network compiled by OpenVINO; with ``exact`` a copy of it, with halfulp's operators.
-
-    ``notes`` gets a sentence for each node that stays OpenVINO's own all the same.
-    """
-    from halfulp.integrations.openvino import put_into
-    from halfulp.integrations.openvino.engine import Compiled
-
-    model = network.model.clone() if exact else network.model
-    left = put_into(model) if exact else []
-    if notes is not None:
-        notes += left
-    return Compiled(model, network.file)

@@ -49,18 +49,17 @@ NEWEST = onnx.defs.onnx_opset_version()
 
 def to_opset(walk: Walk, opset: int) -> None:
     """Convert a model to a version of ONNX's own operators."""
-    model, file = walk.proto, walk.file
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
-    if model.training_info:
-        raise UnsupportedError(f"{file}: has training information, which is not converted")
+    if walk.proto.training_info:
+        raise UnsupportedError(f"{walk.file}: has training information, which is not converted")
     before = opset_of(walk)
     for owner, own in owners_of(walk.proto):
         for version, nodes in late_nodes(owner, own).items():
             if version > opset:
                 _through(walk, owner, version, own, _among(walk, nodes))
         _through(walk, owner, own, opset)
-        _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
+        _set_opset(walk.proto if isinstance(owner, GraphProto) else owner, opset)
     reached = max((int(where.removeprefix("opset ")) for _, where, _ in walk.refused.values()), default=0) + 1
     hint = f"; every node reaches --opset {reached}" if opset < reached < before else ""
     refuse(walk, f"opset {opset}", hint)
@@ -92,13 +91,11 @@ def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodePro
     wanted = _among(walk, nodes)
 
     def expand(node: NodeProto, edit: Editor) -> None:
-        if node.op_type != name:
-            edit.keep(node)
-        elif not by_body(node, version, edit, Editor.keep):
+        if not by_body(node, version, edit, Editor.keep):
             raise NoExactForm(f"{name} has no function body for these operands")
 
     _through(walk, owner, opset, version, wanted)
-    walk.rewrite(wanted, expand, "", (owner, version))
+    walk.rewrite(lambda node: node.op_type == name and wanted(node), expand, "", (owner, version))
     _through(walk, owner, version, opset, wanted)
     hint = "" if version == opset else f"; the function body of {name} is that of opset {version}"
     if any("float16" in why for _, _, why in walk.refused.values()):
@@ -155,11 +152,10 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
     """Convert the nodes whose operators differ between two opsets: all, or those that are wanted."""
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        whole, made = node, len(edit.nodes)
-        node = trimmed(node, here, edit)
-        if wanted is not None and node is not whole and schema_in_force("", node.op_type, there) is not None:
+        made, short = len(edit.nodes), trimmed(node, here, edit)
+        if wanted is not None and short is not node and schema_in_force("", node.op_type, there) is not None:
             edit.note(f"loses the attributes that it has only before opset {there}; they are defaults")
-        node = _from_the_front(node, edit) if (here, there) == (11, 10) else node
+        node = _from_the_front(short, edit) if (here, there) == (11, 10) else short
         try:
             check_values(node, here, there)
             move(edit, node)
@@ -272,8 +268,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is."""
     op_type, to = node.op_type, edit.opset
-    optional = _OPTIONAL.get((op_type, opset), 0)
-    if optional and not any(node.input[optional:]):
+    if (optional := _OPTIONAL.get((op_type, opset))) and not any(node.input[optional:]):
         node = remade(node, node.input[:optional])
     elif (op_type, max(opset, to)) not in _REWORDED and _specified(op_type, opset) != _specified(op_type, to):
         return False
@@ -318,8 +313,8 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
 def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
     """Return the default of each attribute of an operator, None where the schema has none."""
     schema, value = schema_in_force("", op_type, opset), onnx.helper.get_attribute_value
-    defaults = {} if schema is None else {n: each.default_value for n, each in schema.attributes.items()}
-    return {name: value(default) if default.name else None for name, default in defaults.items()}
+    defaults = ((name, each.default_value) for name, each in (schema.attributes if schema else {}).items())
+    return {name: value(default) if default.name else None for name, default in defaults}
 
 
 @lru_cache(maxsize=4096)
@@ -352,9 +347,7 @@ def check_types(node: NodeProto, edit: Editor) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _why_not_taken(
-    op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
-) -> str | None:
+def _why_not_taken(op_type: str, opset: int, inputs: int, types: tuple[Any, ...]) -> str | None:
     """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None is not newer
@@ -448,33 +441,25 @@ def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> Functio
     given = attributes_of(call)
     defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
     call.attribute.extend([default for default in defaults if default.name])
-    types = [_info(name, name, edit).type for name in node.input]
-    function = _function_of(schema, version, call, types)
+    is_by_types, body = version in schema.context_dependent_function_opset_versions, b""
+    with suppress(ValueError):  # of types that it does not look at
+        if is_by_types:
+            types = [_info(name, name, edit).type.SerializeToString() for name in node.input]
+            read = schema.get_context_dependent_function_with_opset_version
+            body = read(version, call.SerializeToString(), types)
+        else:
+            body = schema.get_function_with_opset_version(version)
+    function = FunctionProto.FromString(body)
     if not function.node:
         return None
-    is_by_types = version in schema.context_dependent_function_opset_versions
     has_stage = not is_by_types or "stash_type" in schema.attributes
     if has_stage and edit.value(node.input[0]).type not in _FLOAT32_HOLDS:
         for attribute in (a for each in function.node if each.op_type == "Cast" for a in each.attribute):
             attribute.i = TensorProto.DOUBLE if attribute.i == TensorProto.FLOAT else attribute.i
     _check_flattened(function, node, edit)
-    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
     is_other = any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
-    is_other |= any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
-    return None if is_other else function
-
-
-def _function_of(schema: Any, version: int, call: NodeProto, types: list[Any]) -> FunctionProto:
-    """Return the function body that a schema has in a version, one without nodes if it has none for these types."""
-    function = FunctionProto()
-    with suppress(ValueError):  # of types that it does not look at
-        if version in schema.context_dependent_function_opset_versions:
-            kinds = [kind.SerializeToString() for kind in types]
-            body = schema.get_context_dependent_function_with_opset_version
-            function.ParseFromString(body(version, call.SerializeToString(), kinds))
-        elif version in schema.function_opset_versions:
-            function.ParseFromString(schema.get_function_with_opset_version(version))
-    return function
+    inner = every_node(*(graph for outer in function.node for _, graph in subgraphs(outer)))  # not converted
+    return None if is_other or any(changes(n.op_type, opset, edit.opset) for n in inner) else function
 
 
 def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> None:
@@ -515,9 +500,7 @@ def _fold(model: ModelProto) -> None:
             read.update(node.input)
 
 
-def _splice(
-    model: ModelProto, node: NodeProto, edit: Editor, add: Callable[[Editor, NodeProto], None]
-) -> None:
+def _splice(model: ModelProto, node: NodeProto, edit: Editor, add: Callable[..., None]) -> None:
     """Add the nodes of a model of the node alone, under names of the node's graph."""
     original = {"": ""} | {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}

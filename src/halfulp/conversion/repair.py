@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
+from halfulp import errors
 from halfulp.conversion import Conversion, passes
 from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
 from halfulp.conversion.float32 import HALVES
@@ -22,19 +22,6 @@ from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
-from halfulp.errors import (
-    REPAIR,
-    Finding,
-    HalfulpError,
-    ModelError,
-    Remedy,
-    UnsupportedError,
-    check_integer,
-    check_sizes,
-    command,
-    did_you_mean,
-    printable,
-)
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
@@ -65,15 +52,12 @@ _CHOOSING = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Min", "Where")
 
 _OF_NORMS = (*_RETYPED, "Pow", "Sqrt", "ReduceL2", "Cast", "Reciprocal", "ReduceMean", "ReduceSum")
 
-_NO_SPATIAL = 9  # the first opset whose BatchNormalization has numbers of channels only
 _CHANNELS = "its scale has one dim, and so its numbers are those of channels"
 _KINDS = {*TensorProto.DataType.values()} - {TensorProto.UNDEFINED}
 _DECLARED = "the type that the result is declared in"
-_ALIKE = ({*FLOATS}, {*INTEGERS} - {"bool"})
-_TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
-class Left(Finding):
+class Left(errors.Finding):
     """A node that was not repaired, or is valid (``doubtful``) and may be meant otherwise than it is written.
 
     Its text is the error or the doubt, with the choices that the user has.
@@ -95,9 +79,9 @@ class Left(Finding):
 
 def _left(file: str, node: str | None, why: str, *, valid: bool = False) -> Left:
     """Return the finding about a node that a repair leaves, with the advice of an audit."""
-    advice = f"{command(file, REPAIR)} needs a choice"
+    advice = f"{errors.command(file, 'repair')} needs a choice"
     advice = advice if "--slopes" in why else "halfulp repair does not know how it is meant"
-    return Left(file, node, "doubtful" if valid else "clause", why, Remedy(advice, why))
+    return Left(file, node, "doubtful" if valid else "clause", why, errors.Remedy(advice, why))
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,13 +160,13 @@ def repair(
         >>> repaired.valid
         True
     """
-    check_integer("seed", seed, 0)
-    check_sizes(dims)
+    errors.check_integer("seed", seed, 0)
+    errors.check_sizes(dims)
     if (kind := format_of(model)) != "onnx":
-        raise HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=kind)
+        raise errors.HalfulpError("only ONNX models are repaired", expected="its ONNX original", got=kind)
     if output is not None and format_of(output) != "onnx":
         said = f"{os.fspath(output)}: the repaired model is an ONNX model"
-        raise HalfulpError(said, expected="a name in .onnx")
+        raise errors.HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
     source = onnx_front_end.parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
@@ -229,11 +213,11 @@ def _correct_inputs(model: Onnx) -> list[Change]:
             was, kind, tensor = declared(info, file), info.type.tensor_type.elem_type, weights.get(info.name)
             if tensor and not (kind == tensor.data_type and agree(was.shape, tuple(tensor.dims))):
                 info.type.CopyFrom(onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
-                said = f"{printable(info.name)!r}, declared as {was}, is a weight"
+                said = f"{errors.printable(info.name)!r}, declared as {was}, is a weight"
                 changes.append(Change(file, f"{said}, and is declared as {declared(info, file)}"))
             for dim in info.type.tensor_type.shape.dim:
                 if dim.dim_value < 0:
-                    unknown.setdefault(repr(printable(info.name)))
+                    unknown.setdefault(repr(errors.printable(info.name)))
                     dim.Clear()
     if unknown:
         changes.append(Change(file, f"dims below 0 are declared as not known: {listed(unknown, 4)}"))
@@ -241,11 +225,11 @@ def _correct_inputs(model: Onnx) -> list[Change]:
 
 
 def _correct_batch_norms(model: ModelProto) -> list[Change]:
-    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, where the numbers are those of channels."""
+    """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, since which all numbers are of channels."""
     changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
     for owner, opset in owners_of(model):
-        for index, node in enumerate(owner.node if opset >= _NO_SPATIAL else ()):
+        for index, node in enumerate(owner.node if opset >= 9 else ()):
             is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
             given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
             if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
@@ -261,12 +245,12 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
     late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
     if late:
         newest = max(late.values())
-        newer = f"{command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
+        newer = f"{errors.command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
         others = f"--opset {opset} writes other operators in the place of these"
         why = f"opset {opset} has no {listed(sorted(late), 4)}; {newer}, and {others}"
         yield _left(file, None, why, valid=True)
     kinds = {node.op_type for node in every_node(graph) if not plain_domain(node.domain)}
-    if own := sorted(printable(kind) for kind in kinds if not onnx.defs.has(kind)):
+    if own := sorted(errors.printable(kind) for kind in kinds if not onnx.defs.has(kind)):
         only = "only a runtime that has its own takes the model"
         yield _left(file, None, f"ONNX has no {listed(own, 4)} in any opset: {only}", valid=True)
 
@@ -285,15 +269,15 @@ def _repaired(
     mended = passes.run_passes(walk, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
         prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
-        names = sorted({n.name or known.label(n) for n, known in prelus})
-        raise HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {did_you_mean(unknown, names)}")
+        likely = errors.did_you_mean(unknown, sorted({n.name or known.label(n) for n, known in prelus}))
+        raise errors.HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {likely}")
     left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
         try:
             passes.run_passes(Walk(new), (to_opset, opset))
-        except UnsupportedError:
+        except errors.UnsupportedError:
             return _repaired(source, slopes, may_raise=False)
         mended.append(Change(file, f"becomes one of opset {opset}"))
     found = found if is_as_read and not mended else passes.by_nodes(new)
@@ -304,8 +288,8 @@ def _repaired(
         try:
             check_clauses(new.of(new.proto).check())
             left += _refused(new)
-        except (ModelError, UnsupportedError) as error:
-            left.append(_left(file, error.node if isinstance(error, ModelError) else None, error.message))
+        except (errors.ModelError, errors.UnsupportedError) as error:
+            left.append(_left(file, getattr(error, "node", None), error.message))
     return new, [*unreached, *changes], left
 
 
@@ -433,7 +417,7 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     """Store a constant that a node reads in another type of floats, or of integers if that holds it."""
     name, differs = node.input[index], f"a number that {kind} does not hold is rounded"
     was, array = edit.value(name).type, edit.array(name)
-    if was == kind or array is None or not any({was, kind} <= alike for alike in _ALIKE):
+    if was == kind or array is None or not any({was, kind} <= {*alike} for alike in (FLOATS, INTEGERS)):
         return
     is_kept = exactly_as(array, kind) is not None
     if not is_kept and kind not in FLOATS:
@@ -450,15 +434,13 @@ def _retype(node: NodeProto, index: int, kind: str, edit: Editor) -> None:
     edit.note(said, None if is_kept else differs)
 
 
-def _breach_of_a_call(model: Onnx) -> ModelError | None:
+def _breach_of_a_call(model: Onnx) -> errors.ModelError | None:
     """Return the error if a Pow or PRelu within a function breaks a clause at one of its calls."""
-    if not model.proto.functions:
-        return None
-    copy = model.copy()
+    copy = model.copy() if model.proto.functions else None
     try:
-        if separate(copy):
+        if copy is not None and separate(copy):
             check_clauses(copy)
-    except ModelError as error:
+    except errors.ModelError as error:
         return error
     return None
 
@@ -576,7 +558,7 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeP
     for _, graph in graphs(model.graph):
         declared_as = _declared_types(graph)
         for index, node in enumerate(graph.node):
-            kinds = [a for a in node.attribute if a.name in _TYPE_ATTRIBUTES and a.i in _KINDS]
+            kinds = [a for a in node.attribute if a.name in ("to", "dtype") and a.i in _KINDS]
             wanted = declared_as.get([*node.output, ""][0])
             is_plain = len(kinds) == 1 and not plain_domain(node.domain)
             if is_plain and wanted not in (None, type_of(kinds[0].i)):
@@ -586,18 +568,17 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeP
 def _verify(source: Onnx, new: Onnx, changes: Sequence[Change], feed: Feed) -> Verification:
     """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
     new = new.of(new.proto).check()
-    if find_spec("openvino") is not None:
-        with suppress(HalfulpError):
-            compared = compare_network(new, as_read(source), feed)
-            if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
-                # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
-                read = f"OpenVINO reads the {'broken ' * bool(changes)}model otherwise"
-                other = (f"{read}: {line}" for line in compared.differences)
-                return replace(compared, differences=(), notes=(*other, *compared.notes))
+    with suppress(errors.HalfulpError):
+        compared = compare_network(new, as_read(source), feed)
+        if not compared.failure:  # otherwise OpenVINO reads the broken model and does not run it
+            # OpenVINO's reading of a broken model is one of several, and says nothing against the repair.
+            read = f"OpenVINO reads the {'broken ' * bool(changes)}model otherwise"
+            other = (f"{read}: {line}" for line in compared.differences)
+            return replace(compared, differences=(), notes=(*other, *compared.notes))
     engine, (run,) = runs(new)
     try:
         _, outputs, told = feed.first(new, run)
-    except HalfulpError as error:
+    except errors.HalfulpError as error:
         return Verification(engine=engine, failure=error.line)
     elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
     note = f"the model runs in {engine}; nothing was repaired"

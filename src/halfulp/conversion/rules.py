@@ -32,8 +32,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from onnx import NodeProto
 
-from halfulp.conversion.editor import Editor, to_legacy
-from halfulp.conversion.walk import Walk
+from halfulp.conversion.editor import Editor, inherit, to_legacy
+from halfulp.conversion.walk import Rewrite, Walk
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import Scope, scalar
 from halfulp.models.onnx.walk import plain_domain
@@ -70,18 +70,16 @@ def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
     return read(text)
 
 
-def roots(term: Term) -> Iterator[str]:
-    """Yield the operators of the nodes that can make a term's value."""
+def roots(term: Term) -> set[str]:
+    """Return the operators of the nodes that can make a term's value."""
     match term:
         case ast.Call(func=ast.Name(id=op_type)):
-            yield op_type
-            if op_type in _MIRRORED:
-                yield _MIRRORED[op_type]
+            return {op_type, _MIRRORED.get(op_type, op_type)}
         case ast.BinOp(left=left, right=right):
-            yield from roots(left)
-            yield from roots(right)
+            return roots(left) | roots(right)
         case ast.NamedExpr(value=inner):
-            yield from roots(inner)
+            return roots(inner)
+    return set()
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -187,7 +185,7 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         values = [name_of(each) for each in operands if not isinstance(each, ast.Constant)]
         beside = next(filter(None, (edit.value(name).type for name in values)), kind)
         inputs = [name_of(each, beside) for each in operands]
-        output = None if old is None else old.output[0]
+        output = "" if old is None else old.output[0]
         attributes: dict[str, Any] = {}
         for keyword in call.keywords:
             assert isinstance(keyword.value, ast.Name)
@@ -202,24 +200,27 @@ def build(term: Term, bound: Bound, edit: Editor, node: NodeProto, kind: str) ->
         if op_type in _BROADCASTING and edit.opset < _OLDEST_NUMPY and shapes[0] != shapes[1] and not given:
             first, second = inputs
             *inputs, given = to_legacy(first, second, edit)
-        return edit.add(op_type, inputs, _result(op_type, inputs, edit), output=output, like=old, **given)
+        made = edit.add(op_type, inputs, Value(output, *_type_and_shape(op_type, inputs, edit)), **given)
+        if old is not None:
+            inherit(edit.nodes[-1], old)
+        return made
 
     while isinstance(term, ast.Name):
         term = bound[term.id]
     added(term if isinstance(term, ast.Call) else ast.Call(ast.Name("Identity"), [term], []), node)
 
 
-def _result(op_type: str, inputs: Sequence[str], edit: Editor) -> Value | None:
-    """Return the type and shape of a new node's output, None where they are not those of its operands."""
+def _type_and_shape(op_type: str, inputs: Sequence[str], edit: Editor) -> tuple[str | None, Shape]:
+    """Return the type and shape of a new node's output, as far as they are those of its operands."""
     if op_type not in _ELEMENTWISE:
-        return None
+        return None, None
     operands = [edit.value(name) for name in inputs]
     shape = operands[0].shape
     for operand in operands[1:] if edit.opset >= _OLDEST_NUMPY else ():
         with suppress(Mismatch):
             shape = NUMPY.infer(shape, operand.shape, {})
     kind = next((operand.type for operand in operands if operand.type is not None), None)
-    return Value("", "bool" if op_type in _MIRRORED else kind, shape)
+    return "bool" if op_type in _MIRRORED else kind, shape
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -242,9 +243,6 @@ class Match:
     def __getitem__(self, name: str) -> str:
         return str(self.bound[name])
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.bound
-
     @property
     def nodes(self) -> tuple[NodeProto, ...]:
         """The nodes of the form, the last one first."""
@@ -264,20 +262,15 @@ class Match:
         bound = self.bound[name]
         return bound if isinstance(bound, np.ndarray) else self.view.array(bound)
 
-    def value(self, name: str) -> Value:
-        """Return the type and shape of a value, or of an array that a check has added."""
-        bound = self.bound[name]
-        if isinstance(bound, np.ndarray):
-            return Value(name, type_name(bound.dtype), bound.shape)
-        return self.view.value(bound)
-
     def type(self, name: str) -> str:
         """Return the element type of a value, empty if it is not known."""
-        return self.value(name).type or ""
+        bound = self.bound[name]
+        return type_name(bound.dtype) if isinstance(bound, np.ndarray) else self.view.value(bound).type or ""
 
     def shape(self, name: str) -> Shape:
         """Return the shape of a value."""
-        return self.value(name).shape
+        bound = self.bound[name]
+        return bound.shape if isinstance(bound, np.ndarray) else self.view.value(bound).shape
 
 
 Answer = dict[str, Any] | bool
@@ -322,10 +315,10 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            read = Counter(name for node in match.nodes for name in node.input)
-            inner = (node.output[0] for node in match.nodes[1:])
-            if self.becomes and any(view.reads[name] != read[name] for name in inner):
-                continue  # other nodes read them, too
+            nodes = match.nodes if self.becomes else ()
+            read = Counter(name for node in nodes for name in node.input)
+            if any(view.reads[node.output[0]] != read[node.output[0]] for node in nodes[1:]):
+                continue  # other nodes read values within the form
             for check in self.checks:
                 if not (answer := check(match)):
                     break
@@ -366,15 +359,13 @@ def apply_first(rules: Iterable[Rule], node: NodeProto, edit: Editor, why: str =
     return False
 
 
-def rewrite(
-    walk: Walk, rules: Sequence[Rule], stays: Callable[[NodeProto, Editor], None] | None = None
-) -> int:
+def rewrite(walk: Walk, rules: Sequence[Rule], stays: Rewrite | None = None) -> int:
     """Apply rules to each graph of a model; return how many places were rewritten.
 
     Nodes are visited from the last to the first, so that a form is found before the smaller ones within it. The first
     rule that fits is taken. ``stays`` receives the nodes at which a form can end, and none does.
     """
-    ends = {op_type for rule in rules for op_type in roots(rule.pattern)}
+    ends = set().union(*(roots(rule.pattern) for rule in rules))
     places = {id(match.root): match for match in found(walk.scopes(), rules)}
 
     def replace(node: NodeProto, edit: Editor) -> None:
@@ -393,7 +384,7 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
     """Yield the places in graphs to which a rule applies, the last one first. No node is in two of them."""
     by_root = defaultdict[str, list[Rule]](list)
     for rule in rules:
-        for op_type in dict.fromkeys(roots(rule.pattern)):
+        for op_type in roots(rule.pattern):
             by_root[op_type].append(rule)
     for scope in scopes:
         view, taken = Editor(scope), set[int]()
@@ -413,8 +404,6 @@ def written(match: Match) -> str:
     def term_of(name: str) -> str:
         if name in makers:
             return f"{makers[name].op_type}({', '.join(map(term_of, makers[name].input))})"
-        if name in names:
-            return names[name]
-        return f"{scalar(name, match.view.scope) or 0:g}"
+        return names.get(name) or f"{scalar(name, match.view.scope) or 0:g}"
 
     return term_of(match.root.output[0])

@@ -85,18 +85,15 @@ def of_type(*words: str) -> Check:
     return lambda match: (match.type("x") or match.type("slope")).startswith(words)
 
 
-def in_rank(match: Match) -> Answer:
-    """A row of slopes gets the rank of X: OpenVINO makes a PReLU per channel of a sum with one of rank 1."""
-    rank, slope = len(match.shape("x") or ()), match.shape("slope")
-    is_row = rank > 2 and slope is not None and len(slope) == 1 and slope != (1,)
-    return {"lead": range(rank - 1) if is_row else ()}
+def row(match: Match) -> Answer:
+    """A row of slopes gets the rank of X: OpenVINO makes a PReLU per channel of a sum with one of rank 1.
 
-
-def per_channel(match: Match) -> Answer:
-    """Before opset 7, a slope of rank 1 is one for each channel."""
+    Before opset 7, it is one for each channel.
+    """
     rank, slope = len(match.shape("x") or ()), match.shape("slope") or ()
-    is_channel = rank > 1 and len(slope) == 1 and slope != (1,)
-    return {"axis": 1, "broadcast": 1} if is_channel else {"axis": None, "broadcast": None}
+    is_row = rank > 1 and len(slope) == 1 and slope != (1,)
+    one = 1 if is_row else None
+    return {"lead": range(rank - 1) if is_row and rank > 2 else (), "axis": one, "broadcast": one}
 
 
 _PARTS = {
@@ -105,33 +102,29 @@ _PARTS = {
     "not_negative": "GreaterOrEqual(x, 0) | Not(Less(x, 0))",
     "positive": "Greater(x, 0) | Not(LessOrEqual(x, 0))",
     "not_positive": "LessOrEqual(x, 0) | Not(Greater(x, 0))",
+    "if_positive": "Where(positive, x, product) | Where(not_positive, product, x)",
     "above": "Relu(x) | Max(x, 0)",
     "below": "Min(x, 0) | Neg(opposite)",
     "opposite": "Relu(Neg(x)) | Max(Neg(x), 0)",  # -min(x, 0)
+    "low": "Mul(slope, below) | Neg(Mul(slope, opposite)) | Mul(Neg(slope), opposite)",
+    "minus_low": "Mul(slope, opposite) | Mul(Neg(slope), below)",
     "twice": "Sub(x, Abs(x))",  # 2 min(x, 0)
     "halved": "Mul(Mul(slope, twice), 0.5) | Mul(slope, Mul(twice, 0.5)) | Mul(Mul(slope, 0.5), twice)"
     " | Div(Mul(slope, twice), 2)",
 }
 
 
-def _fold(form: str, *checks: Check, differs: str) -> Rule:
-    return Rule(form, "PRelu(x, slope)", (*checks, fits), differs, ulps=2, parts=_PARTS)
-
-
+_fold = partial(Rule, becomes="PRelu(x, slope)", ulps=2, parts=_PARTS)
 _STORED = "the slope, computed of constants, is stored"
 FOLD_PRELU = (
-    _fold("Where(negative, product, x) | Where(not_negative, x, product)", differs=NAN),
-    _fold("Where(positive, x, product) | Where(not_positive, product, x)", not_below_0, differs=NAN),
-    _fold("Where(positive, x, product) | Where(not_positive, product, x)", finite, differs=ZERO),
-    _fold("Add(above, halved)", finite, differs=_TWICE),
-    _fold("Add(above, Mul(slope, below))", finite, differs=ZERO),
-    _fold("Sub(above, Mul(slope, opposite))", finite, differs=ZERO),
-    _fold("Add(above, Neg(Mul(slope, opposite)))", finite, differs=ZERO),
-    _fold("Add(above, Mul(Neg(slope), opposite))", finite, differs=ZERO),
-    _fold("Sub(above, Mul(Neg(slope), below))", finite, differs=ZERO),
-    _fold("Add(above, Mul(minus_slope, opposite))", negated, differs=ZERO),
-    _fold("Max(x, product)", from_0_to_1, differs=NAN),
-    _fold("LeakyRelu(x)", alpha, differs=NAN),
+    _fold("Where(negative, product, x) | Where(not_negative, x, product)", checks=(fits,), differs=NAN),
+    _fold("if_positive", checks=(not_below_0, fits), differs=NAN),
+    _fold("if_positive", checks=(finite, fits), differs=ZERO),
+    _fold("Add(above, halved)", checks=(finite, fits), differs=_TWICE),
+    _fold("Add(above, low) | Sub(above, minus_low)", checks=(finite, fits), differs=ZERO),
+    _fold("Add(above, Mul(minus_slope, opposite))", checks=(negated, fits), differs=ZERO),
+    _fold("Max(x, product)", checks=(from_0_to_1, fits), differs=NAN),
+    _fold("LeakyRelu(x)", checks=(alpha, fits), differs=NAN),
     Rule("PRelu(x, slope)", "PRelu(x, stored)", (computed,), says=_STORED),
 )
 """The forms that become PRelu. A new one is a row."""
@@ -140,14 +133,14 @@ _SUM = "Add(Relu(x), Mul(Neg(Relu(Neg(x))), {}))"
 _PADDED = _SUM.format("Unsqueeze(slope, axes=lead)")
 _PER_CHANNEL = _SUM.format("slope, axis=axis, broadcast=broadcast")
 _BY_SUM = f"PRelu(x, slope) becomes {_SUM.format('slope')}"
-_IN_SUM = (in_rank, may_be_infinite)
+_IN_SUM = (row, may_be_infinite)
 _expand = partial(Rule, "PRelu(x, slope)")
 
 EXPAND_PRELU = (
     _expand("Where(Less(x, 0), Mul(slope, x), x)", (of_type("int", "float", "bfloat"),), NAN, since=9),
     _expand("x", (of_type("uint"),), since=1, says="X is never below 0, and is the result"),
     _expand(_PADDED, _IN_SUM, ZERO, until=8, says=_BY_SUM),
-    _expand(_PER_CHANNEL, (per_channel, may_be_infinite), ZERO, since=1, until=6, says=_BY_SUM),
+    _expand(_PER_CHANNEL, _IN_SUM, ZERO, since=1, until=6, says=_BY_SUM),
 )
 """Rows for the types and opsets of PRelu, into operators that every runtime has."""
 
@@ -189,10 +182,7 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 
 
 def in_products(exponent: float, x: Any, operation: Callable[..., Any]) -> Any:
-    """Return the power of x to a multiple of 1/4: products of squares and of square roots.
-
-    ``operation`` makes a value of an operator and operands, as ``("Mul", x, x)``.
-    """
+    """Return x to a multiple of 1/4 in products of squares and square roots, which ``operation("Mul", x, x)`` makes."""
     whole, quarters = divmod(round(4 * abs(exponent)), 4)
     # The reciprocal comes first if it overflows only where the power does: a product may overflow where that is small.
     base = power = root = operation("Reciprocal", x) if exponent <= -1 else x
@@ -250,16 +240,15 @@ def expandable(match: Match, most: int = _MOST) -> Answer:
 @cache
 def _expansion(exponent: float) -> tuple[ast.expr, list[str], list[str]]:
     """Return a power in products, their operators, and how they differ from it: at zeros and infinities."""
-    operators: list[str] = []
+    operators, x = list[str](), np.array([-0.0, -np.inf, 0.0, np.inf])
 
-    def noted(op_type: str, *operands: ast.expr) -> ast.expr:
+    def made(op_type: str, *operands: tuple[ast.expr, Array]) -> tuple[ast.expr, Array]:
         operators.append(op_type)
-        return ast.Call(ast.Name(op_type), [*operands], [])
+        terms, arrays = zip(*operands, strict=True)
+        return ast.Call(ast.Name(op_type), [*terms], []), _UFUNCS[op_type](*arrays)
 
-    power = in_products(exponent, parse("x"), noted)
-    x = np.array([-0.0, -np.inf, 0.0, np.inf])
     with np.errstate(all="ignore"):
-        results = in_products(exponent, x, lambda op_type, *operands: _UFUNCS[op_type](*operands))
+        power, results = in_products(exponent, (parse("x"), x), made)
     right = np.where(np.isinf(x) == (exponent > 0), np.inf, 0.0)
     if exponent % 2 == 1:
         right = np.copysign(right, x)
@@ -374,7 +363,7 @@ _RMS = "RMSNormalization", 23, "x"
 
 def normalizes(match: Match) -> Answer:
     """The means are over the same last dims, which they keep; epsilon is a number, and the type not float64."""
-    axes, *others = [_axes(name, match) for name in ("v", "m") if name in match]
+    axes, *others = [_axes(name, match) for name in ("v", "m") if name in match.bound]
     epsilon = match.array("epsilon")
     # The operators compute in float32, which holds their epsilon, too.
     if match.type("x") == "float64" or epsilon is None or epsilon.size != 1:
@@ -387,7 +376,7 @@ def normalizes(match: Match) -> Answer:
 
 def scaled(match: Match) -> Answer:
     """Scale and bias are constants of the dims that are normalized."""
-    names = [name for name in ("scale", "bias") if name in match]
+    names = [name for name in ("scale", "bias") if name in match.bound]
     return all(match.array(name) is not None and match.shape(name) == match.bound["dims"] for name in names)
 
 

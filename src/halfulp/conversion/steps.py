@@ -25,10 +25,13 @@ _BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal",
 
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
-
+_KINDS = TensorProto.DataType
 
 STEPS: dict[tuple[str, int, int], Step] = {
     ("PRelu", 5, 6): lambda node, edit: remade(node, drop={"consumed_inputs"}),
+    # The result type is a name until opset 5, and a number from opset 6 on.
+    ("Cast", 5, 6): lambda node, edit: remade(node, to=_KINDS.Value(attributes_of(node)["to"].decode())),
+    ("Cast", 6, 5): lambda node, edit: remade(node, to=_KINDS.Name(attributes_of(node)["to"])),
 }
 """The steps by operator, the node's version, and the version that it is converted to."""
 
@@ -169,8 +172,10 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
     if len(x) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
-        middle = edit.add("PRelu", [row, flat], edit.value(row), like=node)
-        edit.squeeze(middle, [0], output=node.output[0])
+        prelu = remade(node, [row, flat])
+        prelu.output[0] = edit.new_name("prelu", edit.value(row))
+        edit.keep(prelu)
+        edit.squeeze(prelu.output[0], [0], output=node.output[0])
         return None
     edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
     return _exchanged(remade(node, [node.input[0], flat]), x, 1, varied[0], edit)
@@ -184,7 +189,7 @@ def _exchanged(node: NodeProto, shape: tuple[Dim, ...], a: int, b: int, edit: Ed
     node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
     output, node.output[0] = node.output[0], edit.new_name("turned", turned)
     edit.keep(node)
-    edit.add("Transpose", [node.output[0]], output=output, perm=order)
+    edit.add("Transpose", [node.output[0]], Value(output), perm=order)
     return None
 
 
@@ -213,19 +218,11 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> NodeProto | None:
 # --- the others ----------------------------------------------------------------------------------
 
 
-@step(5, 6, "Cast")
-@step(6, 5, "Cast")
-def _cast(node: NodeProto, edit: Editor) -> NodeProto | None:
-    """The result type is a name until opset 5, and a number from opset 6 on."""
-    to, kinds = attributes_of(node)["to"], TensorProto.DataType
-    return remade(node, to=kinds.Name(to) if edit.opset < 6 else kinds.Value(to.decode()))
-
-
 @step(12, 11, "Constant")
 def _constant_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     """A number or a list of them becomes a tensor."""
-    tensor, given = held_tensor(node), {attribute.name for attribute in node.attribute}
-    return node if tensor is None else remade(node, None, given, value=tensor)
+    tensor = held_tensor(node)
+    return node if tensor is None else remade(node, drop=attributes_of(node), value=tensor)
 
 
 def _constants(node: NodeProto, edit: Editor, *names: str, numbers: Container[str] = ()) -> dict[str, Any]:
@@ -258,7 +255,7 @@ def _shape_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
     edit.keep(whole)
     last = np.iinfo(np.int64).max if end is None else end
     bounds = [edit.constant(np.array([bound], np.int64), "bound") for bound in (start, last)]
-    edit.add("Slice", [whole.output[0], *bounds], output=node.output[0])
+    edit.add("Slice", [whole.output[0], *bounds], Value(node.output[0]))
     return None
 
 
@@ -301,16 +298,15 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 
 
 @step(11, 10, "Pad")
-def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
-    constants = _constants(node, edit, "pads", "value", numbers={"value"})
-    return remade(node, node.input[:1], **{**constants, "value": constants.get("value", 0.0)})
-
-
 @step(10, 9, "Slice")
-def _slice_10_9(node: NodeProto, edit: Editor) -> NodeProto | None:
-    constants = _constants(node, edit, "starts", "ends", "axes", "steps")
+def _in_attributes(node: NodeProto, edit: Editor) -> NodeProto | None:
+    """Numbers become attributes, but for the steps of a Slice."""
+    names = {"Pad": ("pads", "value"), "Slice": ("starts", "ends", "axes", "steps")}[node.op_type]
+    constants = _constants(node, edit, *names, numbers={"value"})
     if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
+    if node.op_type == "Pad":
+        constants.setdefault("value", 0.0)
     return remade(node, node.input[:1], **constants)
 
 

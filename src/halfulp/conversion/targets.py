@@ -77,19 +77,17 @@ def _measured(name: str, **more: Any) -> Target:
     found = nearest(name)
     if found is None:
         raise HalfulpError(f"this installation has no measurement of {name}")
-    taken = defaultdict[tuple[str, int], set[tuple[str, ...]]](set)  # by operator and version
+    taken = defaultdict[str, dict[int, set[tuple[str, ...]]]](dict)  # by operator and version
     for (operator, types), row in found.rows.items():
         if row.verdict not in ("refused", "crashed", "hung"):
             kind, _, version = operator.rpartition("-")
-            taken[kind, int(version)].add(types)
-    newest = max(version for kind, version in taken if kind == "onnx.Pow")
-    pairs = taken["onnx.Pow", newest]
-    bases = {x for x, _ in pairs}
-    prelu = sorted(version for kind, version in taken if kind == "onnx.PRelu" and version >= _OLDEST)
+            taken[kind].setdefault(int(version), set()).add(types)
+    newest, pairs = max(taken["onnx.Pow"].items())
+    bases, prelu = {x for x, _ in pairs}, sorted(taken["onnx.PRelu"].items())
     fields = {
         "bases": _in_order(bases),
         "exponents": _in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
-        "prelu": {since: _in_order({x for x, _ in taken["onnx.PRelu", since]}) for since in prelu},
+        "prelu": {since: _in_order({x for x, _ in both}) for since, both in prelu if since >= _OLDEST},
         "exact": {
             types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
             for (operator, types), row in found.rows.items()
@@ -170,10 +168,7 @@ def _accept(target: Target, node: NodeProto, edit: Editor) -> None:
     return edit.keep(node)
 
 
-TARGET = (
-    _into_range,
-    lambda walk, name: walk.rewrite(is_ours, partial(_accept, _target(name)), name),
-)
+TARGET = (_into_range, lambda walk, name: walk.rewrite(is_ours, partial(_accept, _target(name)), name))
 """The passes that rewrite a model for a target, whose name is the option's value."""
 
 
@@ -245,8 +240,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     new = remade(node, [node.input[0], slope])
     taken = next(types for opset, types in reversed(list(target.prelu.items())) if opset <= edit.opset)
     if kind in taken:
-        unlike = target.unlike.get(kind)
-        if unlike is not None:
+        if (unlike := target.unlike.get(kind)) is not None:
             edit.note("stays unchanged" if slope == node.input[1] else "its type stays unchanged", unlike)
         return edit.keep(new)
     if "int" in kind or kind == target.wide:

@@ -23,7 +23,7 @@ from halfulp.models.graph import Array, Model, Node
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
-from halfulp.models.run.inputs import fit, make_up
+from halfulp.models.run.inputs import fit
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import FLOATS, TYPES, from_integers, integer_range
 
@@ -182,7 +182,7 @@ class Feed(NamedTuple):
         """
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
-        made = fit(model, run, seed=self.seed, dims=self.dims)
+        made, _ = fit(model, run, seed=self.seed, dims=self.dims)
         integers = is_all_ours(model)
         seeds = range(self.seed + 1, self.seed + _ROUNDS)
         later = ((seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds)
@@ -193,10 +193,8 @@ class Feed(NamedTuple):
         """Return the first set of inputs, the outputs of a run on them, and the made-up sizes as a line."""
         if self.inputs is not None:
             return self.inputs, run(self.inputs), ""
-        made = make_up(model, self.dims)
-        inputs = made.inputs(model, self.seed)
-        with made.blamed(model):
-            return inputs, run(inputs), str(made)
+        made, outputs = fit(model, run, seed=self.seed, dims=self.dims)
+        return made.inputs(model, self.seed), outputs, str(made)
 
 
 def verified(found: Verification | None) -> str:
@@ -234,11 +232,12 @@ def compare(before: Onnx, after: Onnx, feed: Feed, changes: Sequence[Change] = (
     ran = [each for each in found if each.rounds]
     if not ran:
         return replace(found[-1], engine=engine)
-    return replace(_together(ran, drawing(before.graph.nodes), announced), engine=engine, dims=dims)
+    return replace(_together(ran, before, announced), engine=engine, dims=dims)
 
 
-def _together(ran: list[Verification], random: str | None, announced: Mapping[str, Change]) -> Verification:
+def _together(ran: list[Verification], model: Onnx, announced: Mapping[str, Change]) -> Verification:
     """Return the results of all sets of inputs in one, with the reasons why differences are notes."""
+    random = drawing(model.graph.nodes)
     differences = tuple(line for each in ran for line in each.differences)
     notes = tuple(line for each in ran for line in each.notes)
     if notes and random:
@@ -247,12 +246,9 @@ def _together(ran: list[Verification], random: str | None, announced: Mapping[st
         notes += ("on the same operands each tensor is as near as the changes announce",)
     elif notes and not random:
         notes += ("on the same operands no tensor differs but by the order of the runtime's sums",)
-    failure = "" if differences or not all(each.failure for each in ran) else ran[-1].failure
-    useless = {
-        name: next(filter(is_usable, reasons), reasons[0])
-        for name in ran[0].vacuous
-        if all(reasons := [each.vacuous.get(name, "") for each in ran])
-    }
+    reasons = {name: [each.vacuous.get(name, "") for each in ran] for name in ran[0].vacuous}
+    useless = {name: next(filter(is_usable, each), each[0]) for name, each in reasons.items() if all(each)}
+    failure = "" if differences else nothing_told(model.graph.outputs, useless)
     elements = sum(each.elements for each in ran)
     return Verification(len(ran), elements, differences, failure=failure, notes=notes, vacuous=useless)
 
@@ -275,11 +271,10 @@ def _on(
     notes = tuple(f"output {name!r}, {told}: {text}" for name, text in unlike if text is not None)
     counted = [value for name, value in expected.items() if name not in useless or is_usable(useless[name])]
     elements = sum(getattr(value, "size", 1) for value in counted)
-    failure = nothing_told(expected, useless)
     # If on the same operands no tensor differs more than it may, these are notes.
     part = parting(inputs) if notes else ""
     differences, notes = ((*notes, part), ()) if part else ((), notes)
-    return Verification(1, elements, differences, failure=failure, notes=notes, vacuous=useless)
+    return Verification(1, elements, differences, notes=notes, vacuous=useless)
 
 
 def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs: Mapping[str, Any]) -> str:
@@ -300,7 +295,7 @@ def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs:
             values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
             names = [name for name in group if name in values and not drawing([pairs[name]])]
             given = {name: f"{name}//given" for name in values}  # tensors that are computed of given operands
-            alone = _with_operands(after, values, given).with_outputs([given[name] for name in names])
+            alone = _with_operands(after, values, given, names)
             results = _run_once(alone, {**inputs, **values}) if names else {}
         except HalfulpError as error:
             return f"which tensor differs first is not known: {error.message}"
@@ -323,8 +318,10 @@ def _beyond(node: Node, right: Array, found: Any, announced: Mapping[str, Change
     return unlike if change is None else f"{unlike}, which is more than its change announces"
 
 
-def _with_operands(model: Onnx, values: Mapping[str, Array], given: Mapping[str, str]) -> Onnx:
-    """Return a model whose nodes read these tensors of the graph, and make their own under other names."""
+def _with_operands(
+    model: Onnx, values: Mapping[str, Array], given: Mapping[str, str], names: Sequence[str]
+) -> Onnx:
+    """Return a model whose nodes read these tensors of the graph, and make their own, some as outputs, as ``given``."""
     changed = model.copy()
     graph = changed.proto.graph
     for node in graph.node:
@@ -333,7 +330,7 @@ def _with_operands(model: Onnx, values: Mapping[str, Array], given: Mapping[str,
     for name, array in values.items():
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
-        graph.output.append(ValueInfoProto(name=given[name]))
+    graph.output.extend(ValueInfoProto(name=given[name]) for name in names)
     return changed
 
 
@@ -357,7 +354,7 @@ def _operands(names: Sequence[str], kept: Collection[str], makers: Mapping[str, 
     return [*found]
 
 
-def nothing_told(outputs: Collection[str], reasons: Mapping[str, str]) -> str:
+def nothing_told(outputs: Collection[Any], reasons: Mapping[str, str]) -> str:
     """Return why outputs verify nothing, from the reasons of each; empty if one of them has numbers."""
     if not outputs:
         return "no outputs were compared"

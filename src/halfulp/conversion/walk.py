@@ -10,21 +10,8 @@ from onnx import GraphProto, NodeProto
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    every_node,
-    graphs,
-    identity,
-    is_ours,
-    owners_of,
-    plain_domain,
-    reached,
-    read_names,
-    value_names,
-)
 from halfulp.specs import OpVersion, in_force
 from halfulp.types import Shape, TensorType
 
@@ -54,21 +41,21 @@ class Walk(Onnx):
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes: list[Change] = []
         self.made: set[str] = set()
-        self._names = cache(lambda: value_names(self.proto.graph, *self.proto.functions))
+        self._names = cache(lambda: walk.value_names(self.proto.graph, *self.proto.functions))
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
         self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *owners: tuple[Owner, int]) -> None:
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[walk.Owner, int]) -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
-        no form for it. Such a node is noted in :attr:`refused` and left alone from then on. ``owners`` are by default
-        all, each with its opset.
+        no form for it. Such a node is noted in :attr:`refused` and left alone from then on. ``of`` are functions and
+        the graph, each with its opset; by default all.
 
         Raises:
             ModelError: of any other HalfulpError, naming file and node.
         """
-        for owner, opset in owners or owners_of(self.proto):
+        for owner, opset in of or walk.owners_of(self.proto):
             self._walk(self.scope(owner, opset), wanted, rewrite, where or f"opset {opset}")
 
     def sweep(self) -> bool:
@@ -76,8 +63,8 @@ class Walk(Onnx):
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
         owners = self.proto.graph, *self.proto.functions
         for owner, before in zip(owners, self._read, strict=False):
-            useless = (before | made) - set(read_names(owner))
-            for _, each in graphs(owner) if useless else ():
+            useless = (before | made) - set(walk.read_names(owner))
+            for _, each in walk.graphs(owner) if useless else ():
                 _drop(each.node, useless)
                 if isinstance(each, GraphProto):
                     _drop(each.initializer, useless - {info.name for info in each.input})
@@ -89,7 +76,7 @@ class Walk(Onnx):
         for index, node in enumerate(nodes):
             for inner in self.within(scope, index, node) if scope.has_bodies else ():
                 self._walk(inner, wanted, rewrite, where)
-            if not wanted(node) or plain_domain(node.domain) or self.refused.keys() & {*node.output}:
+            if not wanted(node) or walk.plain_domain(node.domain) or self.refused.keys() & {*node.output}:
                 continue
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
@@ -111,7 +98,9 @@ class Walk(Onnx):
                 scope.labels.update(dict.fromkeys(each.output, name))
         if changed:
             if not self._read:
-                self._read = [set(read_names(each)) for each in (self.proto.graph, *self.proto.functions)]
+                self._read = [
+                    set(walk.read_names(each)) for each in (self.proto.graph, *self.proto.functions)
+                ]
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
             edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
@@ -122,8 +111,8 @@ class Walk(Onnx):
 def drop_unreached(model: Onnx) -> list[Change]:
     """Remove the functions that a model's graph does not reach; return the changes."""
     functions = model.proto.functions
-    kept = {identity(function) for function in reached(model.proto)}
-    useless = [index for index, function in enumerate(functions) if identity(function) not in kept]
+    kept = {walk.identity(function) for function in walk.reached(model.proto)}
+    useless = [index for index, function in enumerate(functions) if walk.identity(function) not in kept]
     names = [functions[index].name for index in useless]
     for index in reversed(useless):
         del functions[index]
@@ -143,9 +132,9 @@ def separate(model: Onnx) -> list[Change]:
         _, kinds = infer_functions(proto, infer_types(proto, model.file), model.file)
         names = {function.name for function in proto.functions}
         for function in [*proto.functions]:
-            if not any(map(is_ours, every_node(function, *reached(proto, function)))):
+            if not any(map(walk.is_ours, walk.every_node(function, *walk.reached(proto, function)))):
                 continue
-            for _, calls in kinds.get(identity(function), [])[1:]:
+            for _, calls in kinds.get(walk.identity(function), [])[1:]:
                 if len(changes) == _MOST_COPIES:
                     return changes
                 names.add(name := unused(function.name, names))
@@ -179,9 +168,9 @@ def check_clauses(model: Onnx) -> list[Change]:
         ModelError: a Pow or PRelu breaks a clause of its version, by the types and shapes that are known.
     """
     doubts: list[Change] = []
-    has_ours = any(map(is_ours, every_node(model.proto.graph, *reached(model.proto))))
+    has_ours = any(map(walk.is_ours, walk.every_node(model.proto.graph, *walk.reached(model.proto))))
     for scope in model.scopes() if has_ours else ():  # whose types are slow to infer
-        for node in filter(is_ours, scope.owner.node):
+        for node in filter(walk.is_ours, scope.owner.node):
             if (error := breach(node, scope)) is not None:
                 with within(model.file, scope.label(node)):
                     raise SpecError(error.clause, error.message, **error.shown, run=REPAIR)
@@ -206,7 +195,7 @@ def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecE
     types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
     if not node.attribute and _breaks_none(row, types):
         return None
-    return next(breaches(row, operands, result, attributes_of(node)), None)
+    return next(breaches(row, operands, result, walk.attributes_of(node)), None)
 
 
 @lru_cache(maxsize=4096)

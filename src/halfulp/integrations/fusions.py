@@ -38,9 +38,11 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
         kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
-            reasons = _reasons(path, *_centred(path, makers), scope)
-            for power in (node for node in path[:4] if node.op_type == "Pow"):
-                yield from ((power, *reason) for reason in reasons.items())
+            powers, reasons = (
+                [node for node in path[:4] if node.op_type == "Pow"],
+                _reasons(path, makers, scope),
+            )
+            yield from ((power, *reason) for power in powers for reason in reasons.items())
 
 
 def _exponent(node: NodeProto, known: Scope) -> float | None:
@@ -62,8 +64,9 @@ def _centred(path: Nodes, makers: Mapping[str, NodeProto]) -> tuple[NodeProto, N
     return centred, path[1:2] + [mean for mean in means if mean.input[0] in sides]
 
 
-def _reasons(path: Nodes, centred: NodeProto, means: Nodes, known: Scope) -> dict[str, str]:
+def _reasons(path: Nodes, makers: Mapping[str, NodeProto], known: Scope) -> dict[str, str]:
     """Return, by runtime, why the norm that it sees in these nodes is another function; empty if it is that norm."""
+    centred, means = _centred(path, makers)
     is_last, loses_dims = zip(*(_at_last(mean, known) for mean in means), strict=True)
     if not all(is_last):
         return {}
@@ -107,17 +110,13 @@ def _enlarging(path: Nodes, known: Scope) -> Shape:
     """Return the shape of a scale that gives a norm more dims than its base or a longer last dim, if there is one."""
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):
-        scale, result = (known.value(name).shape for name in (_other(node, before), [*node.output, ""][0]))
+        result = known.value([*node.output, ""][0]).shape
         if node.op_type != "Mul" or not base or not result:
             continue
         if len(result) > len(base) or base[-1] == 1 != result[-1]:
-            return scale
+            other = next((name for name in node.input if name not in before.output), "")
+            return known.value(other).shape
     return None
-
-
-def _other(node: NodeProto, before: NodeProto) -> str:
-    """Return the input of a node that another node does not make."""
-    return next((name for name in node.input if name not in before.output), "")
 
 
 def _at_last(mean: NodeProto, known: Scope) -> tuple[bool, bool]:

@@ -56,7 +56,7 @@ def read_npy(path: Path, dtype: np.dtype[Any] | None = None) -> Array:
 def read_npz(path: Path) -> dict[str, Array]:
     """Return the arrays of a .npz file by name."""
     arrays: dict[str, Array] = {}
-    memory, taken = available_memory(), 0
+    left = asked = available_memory()
     with opened(path) as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
@@ -66,10 +66,10 @@ def read_npz(path: Path) -> dict[str, Array]:
                         # NumPy writes no others, and LZMA takes as much memory as its header says.
                         raise HalfulpError(f"{path}, entry {name!r}: unsupported compression")
                     with archive.open(entry) as member:
-                        if taken > _PIECE:  # asking takes longer than reading a small entry
-                            memory, taken = available_memory(), 0
-                        arrays[name] = _read_member(member, f"{path}, entry {name!r}", max(memory - taken, 0))
-                        taken += arrays[name].nbytes
+                        if left < asked - _PIECE:  # asking takes longer than reading a small entry
+                            left = asked = available_memory()
+                        arrays[name] = _read_member(member, f"{path}, entry {name!r}", max(left, 0))
+                        left -= arrays[name].nbytes
         except HalfulpError:
             raise
         except _NO_NPZ as error:
@@ -206,9 +206,8 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: s
     needed = math.prod(shape) * dtype.itemsize
     if needed > held:
         expected = f"{needed} bytes for {dtype.name}{list(shape)}"[:200]
-        raise HalfulpError(
-            f"{what}: its header claims more than the file holds", expected=expected, got=f"{held} bytes"
-        )
+        message = f"{what}: its header claims more than the file holds"
+        raise HalfulpError(message, expected=expected, got=f"{held} bytes")
 
 
 def _read_member(member: IO[bytes], what: str, memory: int) -> Array:

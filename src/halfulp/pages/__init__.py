@@ -32,13 +32,8 @@ class Code(NamedTuple):
     language: str
 
 
-class Bullets(NamedTuple):
-    """A list of sentences."""
-
-    items: tuple[str, ...]
-
-
-Block = str | Table | Code | Bullets
+Block = str | Table | Code | list[str]
+"""A paragraph, a table, text as it is, or a list of sentences."""
 
 
 class Page(NamedTuple):
@@ -149,8 +144,8 @@ def text(page: Page, width: int = WIDTH) -> str:
 def _text_block(block: Block, width: int) -> list[str]:
     if isinstance(block, Code):
         return block.text.splitlines()
-    if isinstance(block, Bullets):
-        wrapped = (textwrap.wrap(item, width - 2, break_on_hyphens=False) for item in block.items)
+    if isinstance(block, list):
+        wrapped = (textwrap.wrap(item, width - 2, break_on_hyphens=False) for item in block)
         return [("  " if number else "- ") + line for item in wrapped for number, line in enumerate(item)]
     if isinstance(block, Table):
         return _text_table(block, width)
@@ -217,8 +212,8 @@ def html(page: Page) -> str:
 def _html_block(block: Block) -> str:
     if isinstance(block, Code):
         return f"<pre>{markup.escape(block.text)}</pre>"
-    if isinstance(block, Bullets):
-        return f"<ul>{''.join(_element('li', item) for item in block.items)}</ul>"
+    if isinstance(block, list):
+        return f"<ul>{''.join(_element('li', item) for item in block)}</ul>"
     if isinstance(block, Table):
         head = "".join(_element("th", cell) for cell in block.header)
         body = "".join(f"<tr>{''.join(_element('td', cell) for cell in row)}</tr>" for row in block.rows)

@@ -39,9 +39,7 @@ FEATURE_LEVELS = (  # without the prefix DML_FEATURE_LEVEL_, oldest first
 
 # --- tensors -------------------------------------------------------------------------------------
 
-DATA_TYPES: Mapping[str, ElementType] = {
-    row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8
-}
+DATA_TYPES = {row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8}
 """The element types by name, without the prefix DML_TENSOR_DATA_TYPE_."""
 
 _MOST = 2**32 - 1
@@ -163,9 +161,8 @@ def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
         return False
     # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
     # dim shares memory with the slice of all other indices.
-    memory = np.lib.stride_tricks.as_strided(
-        np.empty(1, tensor.element_type.dtype), tensor.Sizes, tensor.byte_strides
-    )
+    one = np.empty(1, tensor.element_type.dtype)
+    memory = np.lib.stride_tricks.as_strided(one, tensor.Sizes, tensor.byte_strides)
     for axis in range(memory.ndim):
         first, others = memory[(0,) * axis + (slice(0, 1),)], memory[(0,) * axis + (slice(1, None),)]
         if others.size and share(first, others):

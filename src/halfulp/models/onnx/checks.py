@@ -7,22 +7,14 @@ versions are checked here, because the checker leaves gaps there.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import onnx
-from onnx import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    SparseTensorProto,
-    TensorProto,
-)
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import REPAIR, HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.graph import Graph, Node, Value, describe
@@ -78,9 +70,7 @@ def check_calls(model: ModelProto, file: str) -> None:
     # The nodes that a call of each function expands to, and the levels of graphs and calls from its body on.
     measures: dict[walk.Identity, tuple[int, int]] = {}
 
-    def measure(
-        nodes: Sequence[NodeProto], where: str, *callers: walk.Identity, depth: int
-    ) -> tuple[int, int]:
+    def measure(nodes: Any, where: str, depth: int, *callers: walk.Identity) -> tuple[int, int]:
         size, height = len(nodes), 0
         for index, node in enumerate(nodes):
             key = walk.identity(node) if functions else ("", "", "")
@@ -96,18 +86,16 @@ def check_calls(model: ModelProto, file: str) -> None:
             if depth + measures.get(key, (0, 1))[1] > walk.DEEPEST:
                 message = "its graphs and functions nest too deep"
                 raise ModelError(message, file=file, node=name, expected=f"at most {walk.DEEPEST}")
-            inner = [
-                measure(graph.node, f"{name}.{each}", *callers, depth=depth + 1) for each, graph in bodies
-            ]
+            inner = [measure(graph.node, f"{name}.{each}", depth + 1, *callers) for each, graph in bodies]
             if key in functions and key not in measures:
                 body, called = functions[key].node, printable(key[1])
-                measures[key] = measure(body, called, *callers, key, depth=depth + 1)
+                measures[key] = measure(body, called, depth + 1, *callers, key)
             inner += [measures[key]] if key in functions else []
             sizes, heights = zip(*inner, strict=True)
             size, height = size + sum(sizes), max(height, *heights)
         return size, height + 1
 
-    size, _ = measure(model.graph.node, "", depth=0)
+    size, _ = measure(model.graph.node, "", 0)
     if size > _MOST_NODES:
         message = "its functions expand to too many nodes"
         raise ModelError(message, file=file, expected=f"at most {_MOST_NODES}", got=size)
@@ -140,10 +128,6 @@ class Ports(NamedTuple):
     numbers: tuple[range, range]  # of inputs and of outputs
     attributes: Mapping[str, bool]  # whether each is required
     is_deprecated: bool
-
-    def types(self, port: Port) -> frozenset[str]:
-        """Return the types that an input or output can have."""
-        return self.allowed.get(port.type_str, frozenset((port.type_str,)))
 
 
 def port_at(ports: Sequence[Port], index: int) -> Port:
@@ -199,9 +183,8 @@ def version_of(node: NodeProto, opset: int) -> int | None:
         needed = {name for name, is_required in row.attributes.items() if is_required}
         fits = needed <= given <= row.attributes.keys()
         fits &= len(node.input) in row.numbers[0] and len(node.output) in row.numbers[1]
-        return fits and (
-            version == opset or _refused(node, node.attribute, {"": version}, onnx.IR_VERSION) is None
-        )
+        is_tried = fits and version != opset
+        return fits and not (is_tried and _refused(node, node.attribute, {"": version}, onnx.IR_VERSION))
 
     if is_valid(opset) or opset > (newest := onnx.defs.onnx_opset_version()):
         return None
@@ -226,7 +209,7 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
     elif attribute.type == AttributeProto.SPARSE_TENSOR:
         values = TensorProto(name="v", data_type=attribute.sparse_tensor.values.data_type, dims=[0])
         indices = TensorProto(name="i", data_type=TensorProto.INT64, dims=[0])
-        bare.sparse_tensor.MergeFrom(SparseTensorProto(values=values, indices=indices, dims=[1]))
+        bare.sparse_tensor.MergeFrom(onnx.SparseTensorProto(values=values, indices=indices, dims=[1]))
     else:
         return attribute
     return bare
@@ -239,9 +222,7 @@ class _Around(NamedTuple):
     """The surroundings of nodes."""
 
     opsets: Mapping[str, int]  # the version of each domain
-    names: ChainMap[
-        str, bool
-    ]  # the values of the graph and of those around it, and whether each is defined yet
+    names: ChainMap[str, bool]  # the values of this graph and of those around it; whether each is defined yet
     binding: Mapping[str, AttributeProto] | None  # the attributes of the function around, if there is one
     where: str  # the name of the graph or function in messages
 
@@ -291,8 +272,7 @@ class Builder:
         inside = around.where and f" of {around.where}"
         fields = proto.input, proto.output, proto.value_info
         inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
-        input_names, output_names = [*map(_NAME, inputs)], [*map(_NAME, outputs)]
-        _check_distinct(input_names, f"input{inside}")
+        _check_distinct(map(_NAME, inputs), f"input{inside}")
         weights = [*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)]
         _check_distinct(map(_NAME, weights), f"initializer{inside}")
         constants = {
@@ -302,8 +282,8 @@ class Builder:
         for sparse in proto.sparse_initializer:
             what = f"sparse initializer {sparse.values.name!r}{inside}"
             constants[sparse.values.name] = self._tensors.read_sparse(sparse, what)
-        around.names.update(dict.fromkeys((*constants, *input_names), True))
-        nodes = self._nodes(proto.node, around, output_names, inside)
+        around.names.update(dict.fromkeys((*constants, *map(_NAME, inputs)), True))
+        nodes = self._nodes(proto, around, inside)
         known = {value.name: value for value in (*others, *inputs, *outputs)}
         for name in filter(known.__contains__, constants):
             if not known[name].fits(array := constants[name]):
@@ -312,14 +292,12 @@ class Builder:
                 raise HalfulpError(message, expected=known[name], got=got, run=REPAIR)
         return Graph(inputs, outputs, constants, nodes, known)
 
-    def _nodes(
-        self, protos: Iterable[NodeProto], around: _Around, results: Iterable[str], inside: str
-    ) -> tuple[Node, ...]:
+    def _nodes(self, owner: walk.Owner, around: _Around, inside: str) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
         names, defined = around.names, around.names.maps[0]
         labelled = [
             (label(proto, index, around.where), proto, tuple(proto.input), tuple(proto.output))
-            for index, proto in enumerate(protos)
+            for index, proto in enumerate(owner.node)
         ]
         for node, _, _, outputs in labelled:
             for name in filter(None, outputs):
@@ -331,14 +309,13 @@ class Builder:
             with within(self._file, node):
                 for name in filter(None, inputs):
                     if not (defined if name in defined else names).get(name):
-                        # The nodes are sorted (in_order): the maker of an input comes later only on a cycle.
-                        is_late = f"the graph has a cycle through its input {name!r}"
-                        raise HalfulpError(
-                            is_late if name in names else f"it reads {name!r}, which nothing defines"
-                        )
+                        message = f"it reads {name!r}, which nothing defines"
+                        if name in names:  # its maker comes later: the nodes are sorted (in_order)
+                            message = f"the graph has a cycle through its input {name!r}"
+                        raise HalfulpError(message)
                 nodes.append(self._node(node, proto, inputs, outputs, around))
             defined.update(dict.fromkeys(filter(None, outputs), True))
-        for name in results:
+        for name in owner.output if isinstance(owner, FunctionProto) else map(_NAME, owner.output):
             if not names.get(name):
                 raise HalfulpError(f"output {name!r}{inside} is made by no node")
         return tuple(nodes)
@@ -410,11 +387,22 @@ class Builder:
     def _value(self, attribute: AttributeProto) -> Any:
         """Return an attribute as a Python value: number, text, list, or array for a tensor."""
         what = f"attribute {attribute.name!r}"
-        if attribute.type not in _VALUES:
-            is_typed = attribute.type != AttributeProto.UNDEFINED
-            raise HalfulpError(f"{what} {'has an unsupported type' if is_typed else 'states no type'}")
+        if attribute.type in _UNREAD:
+            raise HalfulpError(f"{what} {_UNREAD[attribute.type]}")
+
+        def read(held: Any) -> Any:
+            if isinstance(held, bytes):
+                return held.decode()
+            if isinstance(held, TensorProto):
+                return self._tensors.read(held, what)
+            if isinstance(held, onnx.SparseTensorProto):
+                return self._tensors.read_sparse(held, what)
+            # A part of a message would keep the whole message alive.
+            return deepcopy(held) if isinstance(held, onnx.TypeProto) else held
+
+        held = onnx.helper.get_attribute_value(attribute)
         try:
-            return _VALUES[attribute.type](attribute, self._tensors, what)
+            return [*map(read, held)] if attribute.type in _LISTS else read(held)
         except UnicodeDecodeError:
             raise HalfulpError(f"{what} is not UTF-8") from None
 
@@ -444,7 +432,7 @@ class Builder:
         _check_distinct(function.input, f"input of {what}")
         names = ChainMap(dict.fromkeys(function.input, True))
         around = _Around(opsets, names, binding, printable(function.name))
-        nodes = self._nodes(function.node, around, function.output, f" of {what}")
+        nodes = self._nodes(function, around, f" of {what}")
         known = {info.name: declared(info, self._file) for info in function.value_info}
         inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
         return Graph(inputs, outputs, {}, nodes, known)
@@ -457,12 +445,9 @@ class Builder:
         The onnx package's checker does so by the operator's schema. Nodes that differ only in the names of their
         values are checked once. The clauses of a Pow or PRelu come first, because the checker does not name them.
         """
-        seen = (
-            (node.domain, node.type, node.opset),
-            (*map(bool, node.inputs), None, *map(bool, node.outputs)),
-            tuple([_without_data(attribute).SerializeToString() for attribute in given]),
-        )
-        if seen in self._passed:
+        key = node.domain, node.type, node.opset, *map(bool, node.inputs), None, *map(bool, node.outputs)
+        texts = tuple([_without_data(attribute).SerializeToString() for attribute in given])
+        if (key, texts) in self._passed:
             return
         if walk.is_ours(proto):
             row = in_force("onnx", node.type, node.opset)
@@ -475,14 +460,13 @@ class Builder:
                 message += f"; it is written as in opset {version}"
                 run = REPAIR if node.type == "BatchNormalization" else None
             raise HalfulpError(message, run=run)
-        if not node.domain and (most := node.attributes.get("num_outputs", len(node.outputs))) < len(
-            node.outputs
-        ):
+        most = node.attributes.get("num_outputs", len(node.outputs))
+        if not node.domain and most < len(node.outputs):
             # Of a Split. The onnx package's inference would end the process.
             message = "it names more outputs than num_outputs says"
             raise HalfulpError(message, expected=most, got=len(node.outputs))
-        if sum(map(len, seen[-1])) <= _MOST_KEPT:
-            self._passed.add(seen)
+        if sum(map(len, texts)) <= _MOST_KEPT:
+            self._passed.add((key, texts))
 
 
 def _check_distinct(names: Iterable[str], what: str) -> None:
@@ -494,17 +478,6 @@ def _check_distinct(names: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-# Types are copied, because a part of a message would keep the whole message alive.
-_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
-    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
-    AttributeProto.INT: lambda a, tensors, what: a.i,
-    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
-    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
-    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
-    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
-    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
-    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
-    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
-    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
-    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
-}
+_UNREAD = dict.fromkeys((AttributeProto.GRAPHS, AttributeProto.SPARSE_TENSORS), "has an unsupported type")
+_UNREAD[AttributeProto.UNDEFINED] = "states no type"
+_LISTS = (AttributeProto.STRINGS, AttributeProto.TENSORS, AttributeProto.TYPE_PROTOS)  # not of numbers

@@ -208,10 +208,8 @@ def scalar(name: str, known: Scope) -> float | None:
 
 
 # The types of the numbers in attributes of Constant nodes.
-_HELD: dict[int, type] = {
-    **dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32),
-    **dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64),
-}
+_HELD: dict[int, type] = dict.fromkeys((AttributeProto.FLOAT, AttributeProto.FLOATS), np.float32)
+_HELD |= dict.fromkeys((AttributeProto.INT, AttributeProto.INTS), np.int64)
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
@@ -294,9 +292,19 @@ def without_made_up(shape: Shape) -> Shape:
     return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
 
 
-_PROPAGATING = frozenset(
-    ("Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze")
-)
+_PROPAGATING = {
+    "Add",
+    "Cast",
+    "Concat",
+    "Gather",
+    "Mul",
+    "Shape",
+    "Size",
+    "Slice",
+    "Squeeze",
+    "Sub",
+    "Unsqueeze",
+}
 """The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
@@ -367,11 +375,7 @@ def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
 
 
 def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
-    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
-
-    A Conv reads a value with the rank of its kernel and as many channels. A node between the value and the Conv may
-    keep its shape, or its channels.
-    """
+    """Declare the shapes that follow from the nodes that read a value, as a Conv; tell whether there are any."""
     owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
         path: {info.name for info in graph.input}.union(*(node.output for node in graph.node)) - {""}

@@ -32,8 +32,7 @@ def inlined(model: ModelProto, file: str, *, every: bool = True) -> ModelProto:
     check_calls(model, file)
     functions = {walk.identity(function): function for function in walk.reached(model)}
     imports = {
-        key: checked_opsets(function.opset_import, f"the function {function.name!r}", file)
-        for key, function in functions.items()
+        k: checked_opsets(f.opset_import, f"the function {f.name!r}", file) for k, f in functions.items()
     }
 
     @cache

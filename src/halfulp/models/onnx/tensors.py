@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import chain, filterfalse
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -281,10 +281,11 @@ def without_tensors(model: ModelProto, is_left_out: Callable[[TensorProto], bool
     light = ModelProto()
     copy_fields(model, light, without={"graph"})
     copy_fields(model.graph, light.graph, without={"initializer"})
-    light.graph.initializer.extend(filterfalse(is_left_out, model.graph.initializer))
     inputs = {info.name for info in model.graph.input}
-    for tensor in filter(is_left_out, model.graph.initializer):
-        if tensor.name not in inputs:
+    for tensor in model.graph.initializer:
+        if not is_left_out(tensor):
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in inputs:
             info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             light.graph.input.append(info)
     return light

@@ -121,7 +121,6 @@ PLUMBING = frozenset({
 
 # Before opset 7, these have the attributes axis and broadcast, except Where, which came later.
 _BROADCASTS = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater", "Where"}
-_NUMPY_SINCE = 7
 
 # The evaluator computes these in the type of the operands. In 16 bits, the sums inside overflow, or stop growing.
 _SUMS = frozenset({
@@ -149,10 +148,7 @@ class Evaluation:
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, outer: Scope) -> list[Any]:
-        """Evaluate a graph's nodes in order, dropping each value after its last reader.
-
-        ``outer`` has the values of the graph's inputs and those of the graphs around it by name.
-        """
+        """Evaluate a graph's nodes in order, dropping values after their last reader; ``outer`` has its inputs, too."""
         inputs = {value.name: outer[value.name] for value in graph.inputs}
         scope = ChainMap({**graph.constants, **inputs}, outer)
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
@@ -256,28 +252,21 @@ class Evaluation:
             if isinstance(value, Graph):
                 spelled.attribute.add(name=name, type=AttributeProto.GRAPH, g=GraphProto(name=name))
         evaluator = _evaluator(node.domain, opset)
-        parameters = {
-            "log": lambda *_: None,
-            "opsets": evaluator.opsets,
-            "new_ops": {},
-            "verbose": 0,
-            "existing_functions": {},
-            "evaluator_cls": lambda graph, **_: self._body(node.attributes[graph.name]),
-        }
+        parameters: Any = {"opsets": evaluator.opsets, "new_ops": {}, "existing_functions": {}, "verbose": 0}
+        parameters["log"] = lambda *_: None
+        parameters["evaluator_cls"] = lambda graph, **_: self._body(node.attributes[graph.name])
         # Read only if the operator is a function.
         types: Any = (helper.make_tensor_type_proto(enum_of(type_name(v.dtype)), v.shape) for v in inputs)
         operator: OpRun = evaluator._load_impl(spelled, types)(spelled, parameters)
         return operator
 
     def _body(self, graph: Graph) -> SimpleNamespace:
-        """Return a subgraph, as the evaluator's operators expect it."""
+        """Return a subgraph, as the evaluator's operators expect it; its Scan passes numbers that are no arrays."""
         inputs, outputs = ([value.name for value in values] for values in (graph.inputs, graph.outputs))
 
         def run(_: None, values: Scope, attributes: object = None) -> list[Any]:
-            given = {
-                n: np.asarray(values[n]) for n in inputs if isinstance(values[n], np.generic)
-            }  # of a Scan
-            return self.graph(graph, ChainMap(given, values))
+            numbers = [name for name in inputs if isinstance(values[name], np.generic)]
+            return self.graph(graph, ChainMap({name: np.asarray(values[name]) for name in numbers}, values))
 
         return SimpleNamespace(has_linked_attribute=False, input_names=inputs, output_names=outputs, run=run)
 
@@ -324,7 +313,7 @@ def _guard_broadcast(inputs: Sequence[Array]) -> None:
 
 def _arranged(node: Node, inputs: Sequence[Array]) -> Sequence[Array]:
     """Return operands that broadcast as NumPy's do, before opset 7 by the rules of ``axis`` and ``broadcast``."""
-    if node.opset < _NUMPY_SINCE and node.type != "Where":
+    if node.opset < 7 and node.type != "Where":
         x, y = inputs
         # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
         # An unknown dim matches any dim.
@@ -428,8 +417,7 @@ def _lrn(node: Node, x: Array) -> Array:
 _OWN: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(SUPPORTED_OPS, power),
     "Constant": _constant,
-    "Cast": _cast,
-    "CastLike": _cast,
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _of_classes),
@@ -490,8 +478,7 @@ def _by_numpy(function: Callable[..., Any], node: Node, *inputs: Array) -> Array
 
 
 LAYERS: Mapping[str, Callable[..., Array]] = {
-    "Power": power,
-    "PReLU": power,
+    **dict.fromkeys(("Power", "PReLU"), power),
     "Convert": _convert,
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,

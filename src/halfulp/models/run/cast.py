@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from halfulp.models.graph import Array
+from halfulp.types import to_odd
 
 _SATURATING = {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
 _SMALL_FLOATS = _SATURATING | {"bfloat16", "float4_e2m1fn"}
@@ -68,9 +69,4 @@ def _to_odd_float32(x: Array) -> Array:
         small = (x <= 2**53) if x.dtype.kind == "u" else (x <= 2**53) & (x >= -(2**53))
         x = np.where(small, x.astype(np.float64), sticky.astype(np.float64) * 2048.0)
     wide = x.astype(np.float64)
-    narrow = np.asarray(wide.astype(np.float32))
-    inexact = (narrow.astype(np.float64) != wide) & ~np.isnan(wide)
-    away = np.abs(narrow.astype(np.float64)) > np.abs(wide)
-    bits = narrow.view(np.uint32)
-    odd: Array = np.where(inexact, (bits - away) | np.uint32(1), bits).view(np.float32)
-    return odd
+    return np.asarray(to_odd(wide.astype(np.float32), wide))

@@ -6,10 +6,9 @@ Made-up inputs have batches of 1, the sizes that constants force, and random val
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -151,6 +150,7 @@ _BROADCASTS = {"Add", "Sub", "Mul", "Div", "Pow", "PRelu"}
 # Operators whose result has the channels of their first operand.
 _KEEPS_CHANNELS = {*_BROADCASTS, "Cast", "Identity", "Pad", "Relu", "Clip", "BatchNormalization"}
 _USUAL = {"bool": (0, 1), "int": (-5, 5), "uint": (0, 5)}  # the range of such an input
+_Result = TypeVar("_Result")
 MASK = (1, 1)  # a softmax of masked elements alone would be NaN
 _INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot")
 # By operator, the axis of X whose size weights determine, and the axis of the weights.
@@ -207,20 +207,6 @@ class Fit:
             normal = normal + 1j * rng.standard_normal(shape)
         return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
 
-    @contextmanager
-    def blamed(self, model: Model) -> Iterator[None]:
-        """Name the sizes that were made up in an error of a run on the inputs."""
-        try:
-            yield
-        except UnsupportedError:
-            raise
-        except HalfulpError as error:
-            if not self.chosen:
-                raise
-            where: dict[str, Any] = {name: getattr(error, name, None) for name in ("node", "clause")}
-            message = f"{error.message}; {self}, -i NAME=FILE gives an input"
-            raise ModelError(message, file=model.file, **where | dict(error.shown)) from None
-
     def __str__(self) -> str:
         """Return a line for the user; empty if no size was made up."""
         sizes = ", ".join(f"{name}={size}" for name, size in self.dims.items() if name in self.chosen)
@@ -235,30 +221,33 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
     )
 
 
-def make_up(model: Model, dims: Mapping[str, int] | None = None) -> Fit:
-    """Make up the sizes and values of the inputs without an initializer.
+def fit(
+    model: Model,
+    run: Callable[[Mapping[str, Array]], _Result],
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[Fit, _Result]:
+    """Make up the sizes and values of the inputs without an initializer, and return them with the model's run on them.
 
-    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs.
+    Batches without a size in ``dims`` are 1, and constants force the sizes of others. Errors are those of Fit.inputs
+    and of the run, which name the sizes that were made up.
     """
     given = dict(dims or {})
     Fit(given).inputs(model)  # refuses names and sizes that are given
     usual = {name: size for value in reversed(needed(model)) for name, size in _usual(value).items()}
     sizes = {**usual, **_forced(model), **given}
-    return Fit(sizes, _ranges(model), frozenset(sizes.keys() - given.keys()))
-
-
-def fit(
-    model: Model,
-    run: Callable[[Mapping[str, Array]], Mapping[str, Any]],
-    *,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-) -> Fit:
-    """Make up inputs as :func:`make_up` does, and run the model once on them; errors are those of the run."""
-    made_up = make_up(model, dims)
-    with made_up.blamed(model):
-        run(made_up.inputs(model, seed))
-    return made_up
+    made_up = Fit(sizes, _ranges(model), frozenset(sizes.keys() - given.keys()))
+    try:
+        return made_up, run(made_up.inputs(model, seed))
+    except UnsupportedError:
+        raise
+    except HalfulpError as error:
+        if not made_up.chosen:
+            raise
+        where: dict[str, Any] = {name: getattr(error, name, None) for name in ("node", "clause")}
+        message = f"{error.message}; {made_up}, -i NAME=FILE gives an input"
+        raise ModelError(message, file=model.file, **where | dict(error.shown)) from None
 
 
 def _usual(value: Value) -> dict[str, int]:
@@ -291,9 +280,7 @@ def _forced(model: Model) -> dict[str, int]:
             carried.setdefault(node.outputs[0], value)
         names = dict(enumerate(dim_names(value)))
         required = {} if weights is None else _required(node, weights.shape, len(names))
-        for axis, size in required.items():
-            if (name := names.get(axis)) is not None:
-                sizes.setdefault(name, size)
+        sizes = {name: size for axis, size in required.items() if (name := names.get(axis))} | sizes
     return sizes
 
 

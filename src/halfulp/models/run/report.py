@@ -72,10 +72,8 @@ def lost(operands: Sequence[Any], result: Any) -> int:
 
 def losses(lost: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return a line for each node that loses results."""
-    return [
-        f"{label}: {count} of {size} results are infinite or NaN though the operands are finite"
-        for label, (count, size) in lost.items()
-    ]
+    told = "results are infinite or NaN though the operands are finite"
+    return [f"{label}: {count} of {size} {told}" for label, (count, size) in lost.items()]
 
 
 def show(value: Any) -> str:
@@ -105,12 +103,10 @@ def is_usable(reason: str) -> bool:
 
 def finite(value: Any) -> Any:
     """Return where an array's elements are finite. Text and integers are finite everywhere."""
-    if value.dtype.kind in "fc":
+    if value.dtype.kind not in "fc" and "float" not in value.dtype.name:  # as those of ml_dtypes are called
+        return np.ones(value.shape, bool)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
         return np.isfinite(value)
-    if "float" in value.dtype.name:  # the small types of ml_dtypes
-        with np.errstate(invalid="ignore"):  # signalling NaNs
-            return np.isfinite(value.astype(np.float64))
-    return np.ones(value.shape, bool)
 
 
 def _reason(value: Any) -> str:
