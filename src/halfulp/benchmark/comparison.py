@@ -127,10 +127,8 @@ class Exactness(NamedTuple):
         """Return the share of wrong results, and the maximum distance if it is more than one value."""
         if self.misrounded == 0:
             return "exact"
-        share = share_of(self.misrounded / self.total)
-        if self.farthest <= 1:
-            return f"{share} off"
-        return f"{share} off; by up to {self.farthest if self.farthest < 10_000 else f'{self.farthest:.0e}'}"
+        far = self.farthest if self.farthest < 10_000 else f"{self.farthest:.0e}"
+        return f"{share_of(self.misrounded / self.total)} off" + f"; by up to {far}" * (self.farthest > 1)
 
 
 def share_of(fraction: float) -> str:

@@ -134,14 +134,8 @@ def check(
         typer.echo(summary, err=any(map(shared.is_stdout, written)))
     if not specs:
         return
-    reports = _check_all(
-        specs,
-        mode=mode,
-        selection=chosen,
-        allowed=allowed,
-        threads=processors(),
-        **{name: options[name] for name in ("processes", "ulp_limit", "time_limit")},
-    )
+    limits = {name: options[name] for name in ("ulp_limit", "time_limit")} | {"threads": processors()}
+    reports = _check_all(specs, mode, chosen, options["processes"], allowed, **limits)
     documents = [each.document for each in reports]
     junit_report = partial(report.junit, least=fail_on, allowed=allowed)
     for file, text_of in ((html, report.render), (json, dumps), (junit, junit_report)):
@@ -184,7 +178,7 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     return [replace(spec, name=f"{spec.name} ({nth})") if nth > 1 else spec for spec, nth in numbered]
 
 
-def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
+def _check_all(specs: list[TargetSpec], *arguments: Any, **limits: Any) -> list[CheckReport]:
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
@@ -199,7 +193,7 @@ def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
                 rows = f"{state.done} of {state.total} operator versions and types"
                 tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
-            reports.append(check_target(spec, **arguments, progress=show))
+            reports.append(check_target(spec, *arguments, progress=show, **limits))
             if reports[-1].interrupted:
                 break
     return reports

@@ -152,22 +152,13 @@ def check(
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
     chosen = selection(options["operators"], versions, options["types"], options["groups"], options["cases"])
-    return check_target(
-        find(target),
-        mode=mode,
-        selection=chosen,
-        processes=processes,
-        allowed=documents.load_allowed(allow),
-        progress=progress,
-        ulp_limit=ulp_limit,
-        time_limit=time_limit,
-        threads=processors(),
-    )
+    allowed = documents.load_allowed(allow)
+    limits = {"ulp_limit": ulp_limit, "time_limit": time_limit, "threads": processors()}
+    return check_target(find(target), mode, chosen, processes, allowed, progress, **limits)
 
 
 def check_target(
     spec: TargetSpec,
-    *,
     mode: Mode,
     selection: Selection,
     processes: int | None,

@@ -125,15 +125,10 @@ def _judge_elements(
         }
     buckets = np.searchsorted(np.array([1, 2, 3, 5, 17], np.uint64), steps[judged & ~special], side="right")
     counts = [*np.bincount(buckets, minlength=6).tolist(), int(special[judged].sum())]
-    return Judgement(
-        verdict="wrong" if are_wrong.any() else "within" if different else "exact",
-        elements=int(judged.sum()),
-        wrong=int(are_wrong.sum()),
-        max_ulp=int(steps.max(initial=0)),
-        histogram=dict(zip(HISTOGRAM, counts, strict=True)),
-        example=example,
-        grade=grade,
-    )
+    histogram = dict(zip(HISTOGRAM, counts, strict=True))
+    verdict = "wrong" if are_wrong.any() else "within" if different else "exact"
+    elements, wrong, max_ulp = int(judged.sum()), int(are_wrong.sum()), int(steps.max(initial=0))
+    return Judgement(verdict, elements, wrong, max_ulp, histogram, example, grade=grade)
 
 
 def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> Array:

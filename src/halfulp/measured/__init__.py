@@ -199,8 +199,7 @@ def row_of(
     row: Mapping[str, Any], cases: Sequence[Any], document: Mapping[str, Any], moved: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a row with its results that are not exact, by group."""
-    result: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
-    result["max_ulp"] = row["max_ulp"]
+    result = {name: row[name] for name in ("operator", "types", "verdict", "max_ulp")}
     if set(row["cases"]) <= {"refused", "unspecified"}:
         return result | {"message": one_line(row["message"])}
     groups: dict[str, dict[str, Any]] = {}
