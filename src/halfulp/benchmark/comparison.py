@@ -39,7 +39,6 @@ from halfulp.types import TYPES, element_type, is_nan, ranks, same_bits
 SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
 ROWS = ("float32 ** float32", "float64 ** float64", "float16 ** float16", "PRelu float32")
 
-PROFILED_RUNS = 10
 Call = Callable[[], object]
 
 _SHORTEST = 300e-6  # minimum seconds of a sample; a shorter call is repeated
@@ -242,13 +241,9 @@ class Contender(NamedTuple):
 
     nodes: NodeTimes
     exactness: Sequence[Exactness]  # of each Pow and PRelu outside of subgraphs, given its operands
+    results: Exactness  # of these together
     outputs: Mapping[str, Array]
     times: Sequence[float]  # of the whole network, in turns with the other kernels
-
-    @property
-    def results(self) -> Exactness:
-        """The exactness of the nodes together."""
-        return together(self.exactness)
 
 
 def together(comparisons: Sequence[Exactness]) -> Exactness:
@@ -278,7 +273,7 @@ def compare(
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     refused: dict[str, str] = {}
-    ran: dict[str, tuple[NodeTimes, list[Exactness], dict[str, Array]]] = {}
+    ran: dict[str, tuple[NodeTimes, list[Exactness], Exactness, dict[str, Array]]] = {}
     samples: dict[str, Callable[[], float]] = {}
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
@@ -287,12 +282,12 @@ def compare(
         try:
             settings: dict[str, Any] = {"exact": exact, "threads": threads}
             compared = _exactness(model, inputs, exact=exact)
-            session, results, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
+            session, results, reports = engine.open_profiled(model, inputs, runs=10, **settings)
         except HalfulpError as error:
             refused[whose] = error.message
             continue
         tensors = {name: each for name, each in results.items() if str(getattr(each, "dtype", "")) in TYPES}
-        ran[whose] = node_times(reports, names, exact=exact), compared, tensors
+        ran[whose] = node_times(reports, names, exact=exact), compared, together(compared), tensors
         samples[whose] = sampler(partial(engine.run_in, session, model, inputs))
     progress("measuring")
     times = in_turns(samples, seconds) if samples else {}

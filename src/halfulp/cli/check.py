@@ -134,8 +134,8 @@ def check(
         typer.echo(summary, err=any(map(shared.is_stdout, written)))
     if not specs:
         return
-    limits = {name: options[name] for name in ("ulp_limit", "time_limit")} | {"threads": processors()}
-    reports = _check_all(specs, mode, chosen, options["processes"], allowed, **limits)
+    limits = {name: options[name] for name in ("processes", "ulp_limit", "time_limit")}
+    reports = _check_all(specs, mode=mode, selection=chosen, allowed=allowed, threads=processors(), **limits)
     documents = [each.document for each in reports]
     junit_report = partial(report.junit, least=fail_on, allowed=allowed)
     for file, text_of in ((html, report.render), (json, dumps), (junit, junit_report)):
@@ -161,7 +161,7 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     if reports[-1].interrupted:  # it ends the run
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
-    if any(faults(document, fail_on) for document in documents):
+    if any(map(partial(faults, least=fail_on), documents)):
         raise typer.Exit(1)
 
 
@@ -178,7 +178,7 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     return [replace(spec, name=f"{spec.name} ({nth})") if nth > 1 else spec for spec, nth in numbered]
 
 
-def _check_all(specs: list[TargetSpec], *arguments: Any, **limits: Any) -> list[CheckReport]:
+def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
     from halfulp.conformance.check import Progress, check_target
     from halfulp.conformance.process import Process
 
@@ -193,7 +193,7 @@ def _check_all(specs: list[TargetSpec], *arguments: Any, **limits: Any) -> list[
                 rows = f"{state.done} of {state.total} operator versions and types"
                 tell(f"{name}: {rows}, {state.cases} cases, {state.faults} faults")
 
-            reports.append(check_target(spec, *arguments, progress=show, **limits))
+            reports.append(check_target(spec, **arguments, progress=show))
             if reports[-1].interrupted:
                 break
     return reports
@@ -265,8 +265,7 @@ def accuracy(
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
     (json,) = shared.placed(None, output, json=json)
     shared.check_writable(json, read=[spec.file for spec in specs], force=force)
-    documents: list[dict[str, Any]] = []
-    without: list[str] = []
+    documents, without = list[dict[str, Any]](), list[str]()
     with shared.working() as progress:
         for spec in specs:
             with Examiner(spec, time_limit=600, threads=processors()) as examiner:

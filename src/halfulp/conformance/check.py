@@ -86,8 +86,8 @@ class CheckReport(Printed):
         return documents.dumps([self.document])
 
     def __repr__(self) -> str:
-        counts = {name: count for name, count in self.document["summary"].items() if count}
-        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+        summary = self.document["summary"].items()
+        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary if count)
         return f"<CheckReport of {self.document['target']['name']}: {shown}>"
 
     def __str__(self) -> str:

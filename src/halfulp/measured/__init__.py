@@ -102,8 +102,7 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 
     The nearest is the newest that is not newer than the one asked for, and the oldest measured where all are newer.
     """
-    files = _files().get(target)
-    if files is None:
+    if (files := _files().get(target)) is None:
         return None
     older = [measured for measured in files if version is None or order(measured) <= order(version)]
     path = files[older[-1] if older else next(iter(files))]
