@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from math import prod
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,6 @@ everything open, ``within`` that all differences are small. ``refused``, ``crash
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
 """The verdicts that are a runtime's fault."""
-
 HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
 
 
@@ -296,12 +296,11 @@ WHOLE_CASES: Mapping[str, Callable[[Case, tuple[int, ...], tuple[int, ...]], boo
 """The functions that tell by a case and its shapes whether nothing of it is judged, by the question's key."""
 
 
-def _inexact(x: Array, y: Array) -> Array:
-    """Return where the real power is not an integer that the type of x holds."""
+def _is_lost(x: Array, y: Array, function: Callable[[int, Any], int | None]) -> Array:
+    """Return where the type of x does not hold a function of x and y, or there is no such integer."""
     least, largest = integer_range(x.dtype.name)
-    powers = map(integer_power, x.ravel().tolist(), y.ravel().tolist())
-    lost = [power is None or not least <= power <= largest for power in powers]
-    return np.array(lost, bool).reshape(x.shape)
+    numbers = map(function, x.ravel().tolist(), y.ravel().tolist())
+    return np.array([n is None or not least <= n <= largest for n in numbers], bool).reshape(x.shape)
 
 
 @lru_cache(1 << 12)  # cases repeat their operands
@@ -326,14 +325,6 @@ def integer_power(x: int, y: int | float) -> int | None:
     return power if abs(power) < 1 << 64 else None
 
 
-def _prelu_overflow(case: Case, x: Array, y: Array) -> Any:
-    if is_float(x):
-        return False
-    least, largest = integer_range(x.dtype.name)
-    products = np.asarray(x.astype(object) * y.astype(object))
-    return np.asarray((products < least) | (products > largest), bool) & (x < 0)
-
-
 def _beyond_the_range(case: Case, x: Array, y: Array) -> Any:
     """Return where a type without infinities, or without zero, lacks the result."""
     if not is_float(x) or (facts := float_type(x.dtype.name)).has_infinity:
@@ -356,11 +347,15 @@ def _draft_special_values(case: Case, x: Array, y: Array) -> Any:
 
 ELEMENTS: Mapping[str, Callable[[Case, Array, Array], Any]] = {
     "rounding": _beyond_the_range,
-    "integer-overflow": lambda case, x, y: not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0),
-    "integer-base": lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
+    "integer-overflow": lambda case, x, y: (
+        not (is_float(x) or is_float(y)) and _is_lost(x, y, integer_power) & (y >= 0)
+    ),
+    "integer-base": lambda case, x, y: (
+        not is_float(x) and _is_lost(x, y, integer_power) & (is_float(y) | (y < 0))
+    ),
     "prelu-zero-and-nan": lambda case, x, y: is_nan(x),
     "prelu-rounding": _beyond_the_range,
-    "prelu-integer-overflow": _prelu_overflow,
+    "prelu-integer-overflow": lambda case, x, y: not is_float(x) and _is_lost(x, y, mul) & (x < 0),
     "negative-base": lambda case, x, y: is_float(y) & (x < 0) & ((x == -1) | np.isinf(x) | np.isinf(y)),
     "prelu-nan": lambda case, x, y: is_nan(x),
     "draft-special-values": _draft_special_values,

@@ -40,7 +40,6 @@ LONGEST = 86400.0  # the maximum time limit: the clocks of sockets have one
 # The exceptions that reading a malformed answer raises.
 MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
 
-_PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 10.0  # a process that closed its socket is about to die; on a busy machine this takes a while
 _CODE = """
@@ -50,9 +49,7 @@ from halfulp.conformance.process import serve
 serve(int(sys.argv[1]))
 """
 _LENGTHS = struct.Struct("<QQ")
-_LONGEST_HEADER = 1 << 20
-_PIECE = 1 << 20
-_LONGEST_MESSAGE = 300
+_LONGEST_HEADER = _PIECE = 1 << 20
 # Lines that name a place in a library, or announce the next line.
 _PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
 _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(gettempdir()) + r"/[^\s'\":,;)]*")
@@ -239,7 +236,7 @@ def one_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     informative = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
     line = printable(informative, most=None)
-    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
+    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:300]
 
 
 # --- the worker ----------------------------------------------------------------------------------
@@ -251,14 +248,13 @@ def serve(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)  # a runtime's own processes must not hold it open
     with contextlib.suppress(OSError):
         start, target_bytes = receive(channel)
         try:
             target = pickle.loads(target_bytes).open(start["threads"])
-            versions = dict(target.versions)
         except BaseException as error:  # a library may even exit when it is imported
             send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
             return
@@ -269,7 +265,7 @@ def serve(descriptor: int) -> None:
             _, hard = resource.getrlimit(resource.RLIMIT_DATA)
             limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-        send(channel, {"kind": "ready", "versions": versions})
+        send(channel, {"kind": "ready", "versions": target.versions})
         own = os.getpid()
         while True:
             asked, case_bytes = receive(channel)
