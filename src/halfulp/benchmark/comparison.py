@@ -359,11 +359,9 @@ def _cells(contender: Contender | str, nodes: int) -> list[str]:
         return ["refused", "", ""]
     times, results, compared = contender.nodes, contender.results, len(contender.exactness)
     part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {count_of(nodes, 'node')}"
-    exact = f"{results} in {results.total:,} values"
-    exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
-    # A fusion may compute another function.
-    exact = f"node by node: {exact}" if times.executed == 0 else exact
-    part = part if times.executed else "merged into others"
+    exact = f"{results} in {results.total:,} values" + f"; {compared} of {nodes} nodes" * (compared < nodes)
+    if not times.executed:  # a fusion may compute another function
+        part, exact = "merged into others", f"node by node: {exact}"
     return [spread(summary(contender.times), _time), part, exact if compared else "not compared"]
 
 

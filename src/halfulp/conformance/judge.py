@@ -168,8 +168,7 @@ def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:
 def shown(element: Any) -> dict[str, str]:
     """Return an element as JSON has it: the shortest decimal that gives it back, and its bits."""
     array = np.asarray(element)
-    width = 2 * array.dtype.itemsize
-    return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{width}x}"}
+    return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{2 * array.itemsize}x}"}
 
 
 def decimal(element: Any) -> str:

@@ -55,30 +55,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    """The results of a runtime for an operator version and input types.
-
-    ``constants`` has powers to one constant exponent, all bases together, measured with the newest version. ``columns``
-    has the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
-    """
+    """The results of a runtime for an operator version and input types."""
 
     verdict: str  # that of the worst case
     max_ulp: float | None = None
     message: str | None = None  # the runtime's, where it refuses these types altogether
     groups: tuple[Group, ...] = ()  # those that were not exact
     differs: tuple[str, ...] = ()  # the surroundings of an operand on which the bits of its result depend
+    # Powers to one constant exponent, all bases together, measured with the newest version.
     constants: Mapping[float, Group] = field(default_factory=dict)
+    # The same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
     columns: Mapping[float, Group] = field(default_factory=dict)
     slopes: Mapping[str, Group] = field(default_factory=dict)  # by kind; empty where they were not measured
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement of one version of a runtime.
-
-    ``by_meaning`` says whether it is an array library, which has no versions of operators: its rows are those of the
-    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes,
-    ``zero_signs`` those in which PRelu with a negative slope changes the sign of a zero, on some processor.
-    """
+    """The measurement of one version of a runtime."""
 
     target: str
     version: str
@@ -86,8 +79,13 @@ class Measured:
     mode: str  # "quick" or "full"
     rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
     accepts: frozenset[str]  # the clauses that it lets invalid models break
-    by_meaning: bool = False
-    halves: frozenset[str] = frozenset()
+    by_meaning: bool = (
+        False  # an array library has no versions of operators: its rows are those of the newest
+    )
+    halves: frozenset[str] = (
+        frozenset()
+    )  # types that it computes in float32 without a rounding between two nodes
+    # Those in which PRelu with a negative slope changes the sign of a zero, on some processor.
     zero_signs: frozenset[str] = frozenset()
 
 

@@ -84,9 +84,8 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
     def order(pair: tuple[Target, Part]) -> tuple[object, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        grade = -gravity(case["grade"] or "support")
-        distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
-        return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+        kind = -URGENCY.index(case["verdict"]), case["allowed"], -gravity(case["grade"] or "support")
+        return *kind, not special, -(case["max_ulp"] or 0), -case["wrong"], case["id"], target.number
 
     return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)
 
@@ -317,8 +316,6 @@ def _some_lines(texts: Sequence[str]) -> str:
 
 # --- the HTML page ---------------------------------------------------------------------------------
 
-_COLUMNS = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
-
 
 def render(results: Sequence[Document]) -> str:
     """Return the page of some documents: one HTML file that loads nothing, and is readable without JavaScript."""
@@ -333,8 +330,8 @@ def render(results: Sequence[Document]) -> str:
     # Nothing may be loaded, and only this style and this script apply.
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-    named = _targets(results)
-    summaries = [document["summary"] for document in results]
+    named, summaries = _targets(results), [document["summary"] for document in results]
+    always = ("exact", "within", "wrong", "refused")  # these verdicts have a column, even if no case has them
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
@@ -350,7 +347,7 @@ def render(results: Sequence[Document]) -> str:
         style=Markup(style),
         script=Markup(code),
         targets=named,
-        verdicts=[name for name in SHOWN if name in _COLUMNS or any(s[name] for s in summaries)],
+        verdicts=[name for name in SHOWN if name in always or any(s[name] for s in summaries)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(summary["allowed"] for summary in summaries),
@@ -376,15 +373,13 @@ def _tested(target: Target, aspect: str) -> dict[str, Any]:
 
 
 def _heatmaps(targets: Sequence[Target], anchors: Set[str]) -> Iterator[tuple[str, list[Part]]]:
-    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings.
-
-    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
-    and a column is a type that all inputs share.
-    """
+    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
     rows = [(target, row) for target in targets for row in target.document["rows"]]
     rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
     for operator, group in groupby(rows, key=lambda pair: pair[1]["operator"].rpartition("-")[0]):
         members = list(group)
+        # If so, a row is a first input's type, and a column the second's; else a version has one row, and all inputs
+        # have a column's type.
         paired = any(len(set(row["types"])) > 1 for _, row in members)
         tables = []
         for target in targets:
