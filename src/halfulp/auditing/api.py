@@ -133,20 +133,15 @@ def _models(folder: Path) -> list[tuple[Path, str]]:
     models, entered, todo = list[tuple[Path, str]](), set[str](), [folder]
     while todo:  # os.walk calls itself for each folder within
         here = todo.pop()
-        is_known = (real := os.path.realpath(here)) in entered
-        entered.add(real)
         try:
-            paths = [] if is_known else sorted(map(Path, os.scandir(here)))
+            if not os.path.isdir(here):
+                models += [(here, "")] * _is_model(here)
+            elif (real := os.path.realpath(here)) not in entered:
+                entered.add(real)
+                found_here = map(Path, os.scandir(here))
+                todo += sorted(found_here, key=lambda path: (os.path.isdir(path), path), reverse=True)
         except OSError as error:
             models.append((here, f"can't be read: {error.strerror}"))
-            continue
-        todo += filter(os.path.isdir, reversed(paths))
-        for path in paths:
-            try:
-                if not os.path.isdir(path) and _is_model(path):
-                    models.append((path, ""))
-            except OSError as error:
-                models.append((path, f"can't be read: {error.strerror}"))
     return models
 
 

@@ -18,7 +18,6 @@ from functools import cache, partial
 from itertools import chain, compress
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
@@ -38,20 +37,16 @@ from halfulp.models.run.api import Watch, run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.models.run.report import finite, lost
 from halfulp.operators import op, pow, prelu
-from halfulp.types import FLOATS, tensor_type
+from halfulp.types import FLOATS, float_type, from_codes, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
-Take = Callable[[Use, list[Array], Array], None]
-"""Receives the operands and the result of a node."""
+Take = Callable[[Use, list[Array], Array], None]  # receives the operands and the result of a node
 Numbered = tuple[int, NodeProto]
 
-JUDGED = ("float32", "float16", "bfloat16")
-"""The element types that networks are converted to."""
-
+JUDGED = ("float32", "float16", "bfloat16")  # the element types that networks are converted to
+# The types that a node is judged in, by its own: that, if it is a short type, and shorter ones.
 _JUDGED_IN = {"float64": JUDGED, "float32": JUDGED[1:], **{half: (half,) for half in HALVES}}
-"""The types that a node is judged in, by its own: that, if it is a short type, and shorter ones."""
-
 _PIECE = 1 << 20  # elements that are processed at once
 _LEAST_BEYOND = np.float32(65520)  # the least number that float16 rounds to infinity
 _EPSILON = ("Add", "Clip", "Max")
@@ -74,20 +69,15 @@ class Limits:
 @cache
 def limits(exponent: float, type: str) -> Limits:
     """Return where powers with an exponent other than 0 leave a type of floats, by bisection with exact powers."""
-    dtype = dtype_named(type)
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(unsigned))  # type: ignore[no-untyped-call]
+    greatest = float_type(type).largest
     with np.errstate(over="ignore"):
-        power = np.array(exponent).astype(dtype)
-
-    def number(word: int) -> Array:
-        return np.array(word, unsigned).view(dtype)
+        power = np.array(exponent).astype(dtype_named(type))
 
     def edge(holds: Callable[[float], bool], *, before: bool = False) -> float | None:
         """Return the least number whose power meets a condition that those of greater ones meet; or the one before."""
-        words = range(1, greatest + 1)
-        place = bisect_left(words, True, key=lambda word: holds(float(pow(number(word), power))))
-        return None if place in (0, greatest) else float(number(place if before else place + 1))
+        codes = range(1, greatest + 1)
+        place = bisect_left(codes, True, key=lambda code: holds(float(pow(from_codes(code, type), power))))
+        return None if place in (0, greatest) else float(from_codes(place if before else place + 1, type))
 
     with np.errstate(all="ignore"):
         if exponent > 0:
@@ -164,6 +154,9 @@ class NodeData:
     adds_epsilon: bool = False  # whether it adds the epsilon of that norm
     region: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.grows = self.exponent is not None and self.exponent > 0  # whether the power grows with its base
+
     @classmethod
     def of(cls, use: Use, norm: Sequence[Numbered] = ()) -> NodeData:
         """Return the data of a node before any run; ``norm`` has the nodes of the norm that it is part of."""
@@ -211,11 +204,6 @@ class NodeData:
         return type in self.in_types and self.in_types[type].overflow > 0
 
     @property
-    def has_no_region(self) -> bool:
-        """Whether a result leaves float16, and no nodes are known that have to be in float32 together."""
-        return self.overflows("float16") and not self.region
-
-    @property
     def divisions_by_zero(self) -> int:
         """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
         return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
@@ -230,11 +218,6 @@ class NodeData:
         if overflow is None or not self.base.greatest:
             return None
         return overflow / self.base.greatest if self.grows else self.base.least / overflow
-
-    @property
-    def grows(self) -> bool:
-        """Whether the power grows with its base."""
-        return self.exponent is not None and self.exponent > 0
 
     @property
     def of_types(self) -> dict[str, dict[str, object]]:
@@ -270,7 +253,7 @@ class NodeData:
         results = "sums and squares inside" if is_inside else "results"
         yield f"in {type} {counts.overflow} of {counts.elements} {results} overflow"
         if self.base.elements:
-            most = float(ml_dtypes.finfo(type).max)  # type: ignore[no-untyped-call]
+            most = float(from_codes(float_type(type).largest, type))
             beyond = f", beyond {type}" if self.base.greatest > most else ""
             yield f"|x| is at most {self.base.greatest:.4g}{beyond}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"
@@ -361,7 +344,7 @@ class _Measurement:
                 bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
                 _, ends, seen.reaches_outputs = spread(use, bad)
                 seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-            if use.where and seen.has_no_region:
+            if use.where and seen.overflows("float16") and not seen.region:
                 nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
                 seen.keep(nodes if ends or not self._is_mixed else [])
         beyond = (name for name, is_held in self._fits.items() if not is_held)
@@ -404,7 +387,7 @@ class _Measurement:
     def result(self, samples: int) -> NetworkData:
         """Return the effect of all samples."""
         for use in self.nodes:
-            if not use.where and use.data.has_no_region:
+            if not use.where and use.data.overflows("float16") and not use.data.region:
                 nodes, _, leaves = spread(use, self._beyond)
                 # Outputs of a float32 network stay so.
                 use.data.keep([] if leaves and self._is_mixed else nodes)

@@ -276,10 +276,7 @@ def _of_slopes(use: Use, file: str) -> Iterator[str]:
 # --- the answer for a model and a runtime ---------------------------------------------------------
 
 _ZEROS = "zeros may have another sign"
-
-
-few = partial(listed, most=6)
-"""Return the first names, and how many there are besides."""
+few = partial(listed, most=6)  # returns the first names, and how many there are besides
 
 
 @dataclass(frozen=True)

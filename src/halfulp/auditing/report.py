@@ -24,8 +24,7 @@ from halfulp.pages import Block, Code, Page, Table, document, html
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
 
-Part = tuple[str, str]
-"""The start of a line, and a text that is wrapped after it."""
+Part = tuple[str, str]  # the start of a line, and a text that is wrapped after it
 
 
 @dataclass(frozen=True, repr=False)

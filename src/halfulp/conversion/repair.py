@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from halfulp import errors
 from halfulp.conversion import Conversion, passes
-from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
+from halfulp.conversion.editor import Change, Editor, exactly_as, holds, is_one, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
@@ -22,23 +22,12 @@ from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
-from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, parse, walk
 from halfulp.models.onnx.checks import check_text, label, port_at, ports
-from halfulp.models.onnx.infer import Types, scalar
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import (
-    attributes_of,
-    default_opset,
-    every_node,
-    graphs,
-    is_ours,
-    owners_of,
-    plain_domain,
-    readers_of,
-)
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
@@ -168,7 +157,7 @@ def repair(
         said = f"{os.fspath(output)}: the repaired model is an ONNX model"
         raise errors.HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
-    source = onnx_front_end.parse(model, report=sorted_.append)
+    source = parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
     told = (*(Change(source.file, line) for line in sorted_), *changes)
     is_file = isinstance(model, str | os.PathLike | bytes)
@@ -206,8 +195,10 @@ def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
     check_text(proto, file)
-    changes, unknown = passes.raise_for_weights(model), dict[str, None]()
-    for _, graph in graphs(proto.graph):
+    why, unknown = ": it has initializers that are not inputs", dict[str, None]()
+    needed = OLDEST_IR_OF_DEFAULTS if passes.has_weights(proto.graph) else 0
+    changes = passes.raise_ir(model, needed, why)
+    for _, graph in walk.graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):
             was, kind, tensor = declared(info, file), info.type.tensor_type.elem_type, weights.get(info.name)
@@ -228,9 +219,9 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     """Drop ``spatial``, which MXNet's exporter writes in opset 9, too, since which all numbers are of channels."""
     changes = []
     dims = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    for owner, opset in owners_of(model):
+    for owner, opset in walk.owners_of(model):
         for index, node in enumerate(owner.node if opset >= 9 else ()):
-            is_norm = (plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
+            is_norm = (walk.plain_domain(node.domain), node.op_type) == ("", "BatchNormalization")
             given = {a.name: a for a in node.attribute if is_norm}.get("spatial")
             if given is not None and (given.i or dims.get([*node.input, "", ""][1]) == 1):
                 changes.append(Change(label(node, index, ""), f"spatial={given.i} is dropped: {_CHANNELS}"))
@@ -241,7 +232,7 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
 def of_later_opsets(model: Onnx) -> Iterator[Left]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
-    opset = default_opset(model.proto.opset_import) or 1
+    opset = walk.default_opset(model.proto.opset_import) or 1
     late = {n.op_type: version for version, nodes in late_nodes(graph, opset).items() for n in nodes}
     if late:
         newest = max(late.values())
@@ -249,7 +240,7 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
         others = f"--opset {opset} writes other operators in the place of these"
         why = f"opset {opset} has no {listed(sorted(late), 4)}; {newer}, and {others}"
         yield _left(file, None, why, valid=True)
-    kinds = {node.op_type for node in every_node(graph) if not plain_domain(node.domain)}
+    kinds = {node.op_type for node in walk.every_node(graph) if not walk.plain_domain(node.domain)}
     if own := sorted(errors.printable(kind) for kind in kinds if not onnx.defs.has(kind)):
         only = "only a runtime that has its own takes the model"
         yield _left(file, None, f"ONNX has no {listed(own, 4)} in any opset: {only}", valid=True)
@@ -263,15 +254,15 @@ def _repaired(
     if corrected := _correct_casts(new, found):
         found = passes.by_nodes(new)
     is_as_read = not (passes.correct_declarations(new, found, before, shapes=False) or corrected)
-    walk = Walk(new, types=vars(source).get("types") if is_as_read else None)
-    unreached = drop_unreached(walk)
+    model = Walk(new, types=vars(source).get("types") if is_as_read else None)
+    unreached = drop_unreached(model)
     returned = {declared(info, file).type for info in source.proto.graph.output}
-    mended = passes.run_passes(walk, (_mend, (mender, returned)), may_leave=True)
+    mended = passes.run_passes(model, (_mend, (mender, returned)), may_leave=True)
     if unknown := min(mender.of_node.keys() - mender.found, default=None):
-        prelus = ((n, known) for known in walk.scopes() for n in known.owner.node if n.op_type == "PRelu")
+        prelus = ((n, known) for known in model.scopes() for n in known.owner.node if n.op_type == "PRelu")
         likely = errors.did_you_mean(unknown, sorted({n.name or known.label(n) for n, known in prelus}))
         raise errors.HalfulpError(f"{file}: slopes: no PRelu {unknown!r}; {likely}")
-    left = [_left(file, name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
+    left = [_left(file, name, why) for name, _, why in dict.fromkeys(model.refused.values())]
     left += [_left(file, name, why, valid=True) for name, why in mender.doubtful.items()]
     if mender.opset:
         opset = max(mender.opset, opset_of(new))  # also of a function of an older one
@@ -293,25 +284,25 @@ def _repaired(
     return new, [*unreached, *changes], left
 
 
-def _mend(walk: Walk, given: tuple[Mender, set[str | None]]) -> None:
+def _mend(model: Walk, given: tuple[Mender, set[str | None]]) -> None:
     """Mend each Pow and PRelu, and what converters to float16 and old layers leave wrong beside them."""
     mender, returned = given
-    _agree_on_types(walk, returned)
-    _mend_layers(walk)
-    rewrite(walk, (*FACTORS, *_LIMITS))
-    walk.rewrite(is_ours, mender.mend)
+    _agree_on_types(model, returned)
+    _mend_layers(model)
+    rewrite(model, (*FACTORS, *_LIMITS))
+    model.rewrite(walk.is_ours, mender.mend)
     if mender.per_channel and mender.doubtful and mender.slopes in (None, "channel"):
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         mender.slopes = "channel"
         mender.doubtful.clear()
-        walk.rewrite(is_ours, mender.mend)
+        model.rewrite(walk.is_ours, mender.mend)
 
 
-def _mend_layers(walk: Walk) -> None:
+def _mend_layers(model: Walk) -> None:
     """Write out what layers of MXNet and Caffe do: Gemm flattens X for its weights, BatchNormalization is spatial."""
 
     def mend(node: NodeProto, edit: Editor) -> None:
-        attributes, x, w = attributes_of(node), *(edit.value(name) for name in node.input[:2])
+        attributes, x, w = walk.attributes_of(node), *(edit.value(name) for name in node.input[:2])
         weights, (batch, *rest) = w.shape or (), x.shape or (None,)
         if node.op_type == "Gemm":
             size = weights[bool(attributes.get("transB"))] if len(weights) == 2 else None
@@ -325,7 +316,7 @@ def _mend_layers(walk: Walk) -> None:
             node = remade(node, drop={"spatial"})
         edit.keep(node)
 
-    walk.rewrite(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
+    model.rewrite(lambda node: node.op_type in ("Gemm", "BatchNormalization"), mend)
 
 
 INFINITE = "an infinite factor makes NaN of 0, and a converter rounds to it what float16 does not hold"
@@ -360,16 +351,16 @@ _LIMITS = tuple(
 )
 
 
-def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
+def _agree_on_types(model: Walk, returned: set[str | None]) -> None:
     """Store the constants of norms and of what chooses between values in the type of the values beside them.
 
     Exporters write them in float64, and converters to float16 leave them in float32. If the model returns halves and
     has no weights in float32, the result of a norm in float32 is cast to the type of the weights or values beside it.
     """
-    weights = (each for each in walk.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
+    weights = (each for each in model.proto.graph.initializer if each.data_type == TensorProto.FLOAT)
     is_half = returned & {*HALVES} and all(math.prod(each.dims) == 1 for each in weights)
     halves = dict[str, str]()  # that norms compute in float32 of float16 or bfloat16, with that type
-    for known in walk.scopes() if is_half else ():
+    for known in model.scopes() if is_half else ():
         for node in known.owner.node:
             if node.op_type in _OF_NORMS and known.value([*node.output, ""][0]).type == "float32":
                 is_cast = node.op_type == "Cast"
@@ -396,12 +387,12 @@ def _agree_on_types(walk: Walk, returned: set[str | None]) -> None:
                 known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
         edit.keep(node if new.input == node.input else new)
 
-    walk.rewrite(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
+    model.rewrite(lambda node: node.op_type in (*_RETYPED, *_CHOOSING), agree)
 
 
 def of_one_type(node: NodeProto, opset: int) -> Iterator[tuple[dict[int, str], bool]]:
     """Yield the inputs of a node that share a type, names by places, and whether the result shares it."""
-    known = None if plain_domain(node.domain) else ports(node.op_type, opset)
+    known = None if walk.plain_domain(node.domain) else ports(node.op_type, opset)
     if known is None or not any(node.output[:1]):
         return
     alike = defaultdict[str, dict[int, str]](dict)
@@ -464,15 +455,15 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
     """
     changes, touched = list[Change](), set[str]()
     known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
-    opset = default_opset(model.proto.opset_import) or 1
+    opset = walk.default_opset(model.proto.opset_import) or 1
     suspects = list(contradicted(model.proto))
-    read_by = readers_of(every_node(model.proto.graph)) if suspects else {}
+    read_by = walk.readers_of(walk.every_node(model.proto.graph)) if suspects else {}
     for name, node, kind, wanted in suspects:
         output, readers = node.output[0], read_by[node.output[0]]
         groups = ({*inputs.values()} for each in readers for inputs, _ in of_one_type(each, opset))
         # What the readers want by their other inputs, if these tell.
-        read = {known.get(other) for group in groups if output in group for other in group - {output}}
-        read.discard(None)
+        others = {other for group in groups if output in group for other in group - {output}}
+        read = {*map(known.get, others)} - {None}
         if len(read) != 1 and (type_of(kind.i) in INTEGERS or not readers):
             read = {known.get(node.input[0])} if node.op_type == "Cast" else set()
         if read == {wanted}:
@@ -481,9 +472,8 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
             touched.add(output)
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
-    shapes = {name: value.shape for path in types for name, value in types[path].items()}
-    single = {name for name, shape in shapes.items() if shape is not None and {*shape} <= {1}}
-    for _, graph in graphs(model.proto.graph):
+    single = {name for values in types.values() for name, value in values.items() if is_one(value)}
+    for _, graph in walk.graphs(model.proto.graph):
         changes += _correct_operands(graph, known, opset, touched, single)
     return changes
 
@@ -497,7 +487,7 @@ def _correct_operands(
     ``single`` has the values of one element: frameworks do not cast a float base to the type of such an exponent.
     """
     declared_as = _declared_types(graph)
-    casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not plain_domain(n.domain))
+    casts = (n for n in graph.node if n.op_type in ("Cast", "CastLike") and not walk.plain_domain(n.domain))
     before = {node.output[0]: node.input[0] for node in casts if node.input and node.output}
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     for index, node in enumerate([*graph.node]):
@@ -505,7 +495,7 @@ def _correct_operands(
             touched |= {*node.output}
             known.update((name, declared_as.get(name)) for name in node.output)
         wanted = declared_as.get([*node.output, ""][0])
-        is_pow = node.op_type == "Pow" and is_ours(node) and len(node.input) == 2
+        is_pow = node.op_type == "Pow" and walk.is_ours(node) and len(node.input) == 2
         if wanted is None or (is_pow and wanted == known.get(node.output[0])):
             continue
         name = label(node, index, "")
@@ -555,12 +545,12 @@ def _declared_types(graph: GraphProto) -> dict[str, str]:
 
 def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, AttributeProto, str]]:
     """Yield the nodes with an attribute that is another type than their outputs are declared in, and that type."""
-    for _, graph in graphs(model.graph):
+    for _, graph in walk.graphs(model.graph):
         declared_as = _declared_types(graph)
         for index, node in enumerate(graph.node):
             kinds = [a for a in node.attribute if a.name in ("to", "dtype") and a.i in _KINDS]
             wanted = declared_as.get([*node.output, ""][0])
-            is_plain = len(kinds) == 1 and not plain_domain(node.domain)
+            is_plain = len(kinds) == 1 and not walk.plain_domain(node.domain)
             if is_plain and wanted not in (None, type_of(kinds[0].i)):
                 yield label(node, index, ""), node, kinds[0], wanted
 

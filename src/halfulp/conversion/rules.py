@@ -72,14 +72,10 @@ def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
 
 def roots(term: Term) -> set[str]:
     """Return the operators of the nodes that can make a term's value."""
-    match term:
-        case ast.Call(func=ast.Name(id=op_type)):
-            return {op_type, _MIRRORED.get(op_type, op_type)}
-        case ast.BinOp(left=left, right=right):
-            return roots(left) | roots(right)
-        case ast.NamedExpr(value=inner):
-            return roots(inner)
-    return set()
+    if isinstance(term, ast.BinOp):
+        return roots(term.left) | roots(term.right)
+    assert isinstance(term, ast.Call) and isinstance(term.func, ast.Name)
+    return {term.func.id, _MIRRORED.get(term.func.id, term.func.id)}
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -315,11 +311,7 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            nodes = match.nodes if self.becomes else ()
-            read = Counter(name for node in nodes for name in node.input)
-            if any(view.reads[node.output[0]] != read[node.output[0]] for node in nodes[1:]):
-                continue  # other nodes read values within the form
-            for check in self.checks:
+            for check in (_is_closed, *self.checks):
                 if not (answer := check(match)):
                     break
                 match = Match(self, view, {**match.bound, **answer}) if isinstance(answer, dict) else match
@@ -394,6 +386,13 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
                     yield match
+
+
+def _is_closed(match: Match) -> Answer:
+    """Only the nodes of a form that is replaced read the values within it."""
+    nodes = match.nodes if match.rule.becomes else ()
+    read = Counter(name for node in nodes for name in node.input)
+    return all(match.view.reads[node.output[0]] == read[node.output[0]] for node in nodes[1:])
 
 
 def written(match: Match) -> str:

@@ -42,9 +42,9 @@ def fits(match: Match) -> Answer:
     return UNIDIRECTIONAL.fits(x, slope) and all(b == 1 or (b == a is not None) for a, b in pairs)
 
 
-def _slopes(holds: Callable[[Array], Any], unknown: Answer = False, name: str = "slope") -> Check:
+def _slopes(test: Callable[[Array], Any], unknown: Answer = False, name: str = "slope") -> Check:
     """Return a check of slopes that are constants, with the answer for others."""
-    return lambda match: unknown if (slope := match.array(name)) is None else holds(slope)
+    return lambda match: unknown if (slope := match.array(name)) is None else test(slope)
 
 
 def _is_finite(slope: Array) -> bool:
@@ -375,14 +375,10 @@ def normalizes(match: Match) -> Answer:
 
 
 def scaled(match: Match) -> Answer:
-    """Scale and bias are constants of the dims that are normalized."""
-    names = [name for name in ("scale", "bias") if name in match.bound]
-    return all(match.array(name) is not None and match.shape(name) == match.bound["dims"] for name in names)
-
-
-def unscaled(match: Match) -> Answer:
-    """The sizes of the dims that are normalized are known: the scale is ones."""
-    dims = match.bound["dims"]
+    """Scale and bias are constants of the dims that are normalized. Without them, the sizes of these are known."""
+    dims, names = match.bound["dims"], [name for name in ("scale", "bias") if name in match.bound]
+    if names:
+        return all(match.array(name) is not None and match.shape(name) == dims for name in names)
     is_known = dims is not None and all(isinstance(dim, int) for dim in dims)
     return is_known and {"scale": np.ones(dims, dtype_named(match.type("x")))}
 
@@ -408,19 +404,16 @@ FUSE = tuple(
     Rule(
         form,
         f"{operator}(x, scale{bias}, axis=axis, epsilon=number)",
-        (normalizes, check),
+        (normalizes, scaled),
         "it computes in float32 and rounds otherwise",
         None,
         since,
         parts={**_NORM_PARTS, "base": base},
         says=f"a norm becomes {operator}",
     )
-    for (operator, since, base), form, check, bias in (
-        (_LAYER, "Add(Mul(norm, scale), bias)", scaled, ", bias"),
-        (_LAYER, "Mul(norm, scale)", scaled, ""),
-        (_LAYER, "norm", unscaled, ""),
-        (_RMS, "Mul(norm, scale)", scaled, ""),
-        (_RMS, "norm", unscaled, ""),
+    for (operator, since, base), form, bias in (
+        (_LAYER, "Add(Mul(norm, scale), bias)", ", bias"),
+        *((row, form, "") for row in (_LAYER, _RMS) for form in ("Mul(norm, scale)", "norm")),
     )
 )
 
