@@ -122,9 +122,9 @@ class Use:
         self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
         self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
         self.where = self.scope.where if self.scope else ""  # how messages name the graph around it
-        self.names = (*(operand.name for operand in self.inputs), self.output.name)
+        self.names: tuple[str, ...] = (*map(attrgetter("name"), self.inputs), self.output.name)
         self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
-        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
+        types: tuple[str, ...] = tuple(filter(None, map(attrgetter("type"), self.inputs)))
         self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
         has_slope = self.is_prelu and len(self.inputs) == 2
         self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
