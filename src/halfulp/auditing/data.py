@@ -43,6 +43,7 @@ from halfulp.types import FLOATS, tensor_type
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
 Take = Callable[[Use, list[Array], Array], None]  # receives the operands and the result of a node
+Behind = Callable[[str, str], list[NodeProto]]  # makes a few nodes behind a tensor, to a result of a name
 Numbered = tuple[int, NodeProto]
 
 JUDGED = ("float32", "float16", "bfloat16")  # the element types that networks are converted to
@@ -574,9 +575,7 @@ class Network:
         totals = self._numbers([name for name in names if name in self._made], total, sample)
         return [name for name, value in totals.items() if np.isnan(value).any()]
 
-    def _numbers(
-        self, names: Collection[str], behind: Callable[[str, str], list[NodeProto]], sample: Sample
-    ) -> dict[str, Array]:
+    def _numbers(self, names: Collection[str], behind: Behind, sample: Sample) -> dict[str, Array]:
         """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
         copy, nodes = self._model.copy(), list[NodeProto]()
         graph, numbers = copy.proto.graph, {name: f"{name}//number" for name in names}

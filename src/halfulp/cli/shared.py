@@ -36,6 +36,7 @@ _STDOUT = Path("-")
 _PIPED_WIDTH = 160
 _UNBOUNDED = 100_000  # columns, to measure a table in
 
+Cells = Sequence[str]
 Names = list[str] | None
 Inputs = Annotated[
     Names,
@@ -302,9 +303,7 @@ def say(to: Console, *lines: str) -> None:
         to.print("\n".join(shown), markup=False, highlight=False, soft_wrap=True)
 
 
-def print_rows(
-    to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
-) -> None:
+def print_rows(to: Console, headers: Cells, rows: Sequence[Cells], numbers: Container[str]) -> None:
     """Print a table; columns of ``numbers`` are right-aligned. If it is too wide, print lines for each row."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:
