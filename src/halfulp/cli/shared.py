@@ -69,16 +69,12 @@ FailOn = Annotated[
     ),
 ]
 OUTPUT = partial(Option, rich_help_panel="Output", metavar="FILE")
+WRITE = partial(OUTPUT, "--output", "-o")
 File = Path | None
 Place = Annotated[File, Argument(metavar="[OUT]", help="The same as -o.", show_default=False)]
 Html = Annotated[File, OUTPUT(help="Write the report as a page.")]
 Json = Annotated[File, OUTPUT(help="Write the report as JSON. - is standard output.")]
 Force = Annotated[bool, OUTPUT("--force", metavar="", help="Write even over a file that is read.")]
-
-
-def output_option(help: str, metavar: str = "FILE") -> Any:
-    """Return the option for the output of a verb."""
-    return OUTPUT("--output", "-o", metavar=metavar, help=help)
 
 
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
