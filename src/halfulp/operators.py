@@ -547,8 +547,6 @@ def _corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
         return None
     # Both halves are exact in float64, and so is the difference of the rounded integer and the upper half.
     is_rounded = x.astype(_FLOAT64) - (x >> 32) * 2.0**32 != x & 0xFFFFFFFF
-    if not is_rounded.any():
-        return None
     y = y if y.dtype.kind in "iu" else y.astype(_FLOAT64)
     # Other powers overflow, vanish or are NaN, whether the base was rounded or not: |x| > 2^53.
     where = is_rounded & (y >= -64) & (y <= 64) & ((x > 0) | (y == np.floor(y)))

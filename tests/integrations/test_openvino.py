@@ -384,7 +384,9 @@ def test_the_slopes_of_a_trial(monkeypatch):
     x = parameter("f32", 2, 3)
     replaced([o.prelu(x, np.float32([0, 1, 2])), o.prelu(x, np.float32([0, 1, -2]))], x)
     assert sorted(trials) == [("PRelu", -2), ("PRelu", 0)]
-    assert not plugin._is_by_channel((4,), (4,))
+    line = parameter("f32", 4)
+    replaced([o.prelu(line, np.float32([0, 1, 2, 3]))], line)
+    assert len(trials) == 2
 
 
 SIGNALLED = """

@@ -18,7 +18,6 @@ from functools import cache, partial
 from itertools import chain, compress
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from onnx import GraphProto, NodeProto, helper
 
@@ -38,7 +37,7 @@ from halfulp.models.run.api import Watch, run_with_report
 from halfulp.models.run.inputs import by_name, dtype_named, fit
 from halfulp.models.run.report import finite, lost
 from halfulp.operators import op, pow, prelu
-from halfulp.types import FLOATS, tensor_type
+from halfulp.types import FLOATS, float_type, from_codes, tensor_type
 
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
@@ -71,20 +70,15 @@ class Limits:
 @cache
 def limits(exponent: float, type: str) -> Limits:
     """Return where powers with an exponent other than 0 leave a type of floats, by bisection with exact powers."""
-    dtype = dtype_named(type)
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(unsigned))  # type: ignore[no-untyped-call]
+    greatest = float_type(type).largest
     with np.errstate(over="ignore"):
-        power = np.array(exponent).astype(dtype)
-
-    def number(word: int) -> Array:
-        return np.array(word, unsigned).view(dtype)
+        power = np.array(exponent).astype(dtype_named(type))
 
     def edge(holds: Callable[[float], bool], *, before: bool = False) -> float | None:
         """Return the least number whose power meets a condition that those of greater ones meet; or the one before."""
-        words = range(1, greatest + 1)
-        place = bisect_left(words, True, key=lambda word: holds(float(pow(number(word), power))))
-        return None if place in (0, greatest) else float(number(place if before else place + 1))
+        codes = range(1, greatest + 1)
+        place = bisect_left(codes, True, key=lambda code: holds(float(pow(from_codes(code, type), power))))
+        return None if place in (0, greatest) else float(from_codes(place if before else place + 1, type))
 
     with np.errstate(all="ignore"):
         if exponent > 0:
@@ -265,7 +259,7 @@ class NodeData:
         results = "sums and squares inside" if is_inside else "results"
         yield f"in {type} {counts.overflow} of {counts.elements} {results} overflow"
         if self.base.elements:
-            most = float(ml_dtypes.finfo(type).max)  # type: ignore[no-untyped-call]
+            most = float(from_codes(float_type(type).largest, type))
             beyond = f", beyond {type}" if self.base.greatest > most else ""
             yield f"|x| is at most {self.base.greatest:.4g}{beyond}"
         yield f"{'such a number' if is_inside else 'the result'} is at most {self.result.greatest:.4g}"

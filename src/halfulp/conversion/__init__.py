@@ -20,9 +20,8 @@ from halfulp.conversion.targets import TARGET
 from halfulp.conversion.verify import Feed, Verification, compare, verified
 from halfulp.conversion.walk import Walk, check_clauses, drop_unreached
 from halfulp.errors import HalfulpError, Printed, check_integer, check_sizes, count_of, did_you_mean
-from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Format, Source, format_of, format_to_write
-from halfulp.models.onnx import Onnx
+from halfulp.models.onnx import Onnx, parse
 from halfulp.options import ConvertOptions, takes
 
 __all__ = ["Conversion", "Format", "convert"]
@@ -218,7 +217,7 @@ def _read(source: Source) -> tuple[Onnx, Walk, list[Change]]:
         name = "<bytes>" if isinstance(source, bytes) else str(source)
         raise HalfulpError(f"{name}: only ONNX models are converted", expected=".onnx, to .onnx or .xml")
     lines: list[str] = []
-    before = onnx_front_end.parse(source, report=lines.append).check()
+    before = parse(source, report=lines.append).check()
     changes = [Change(before.file, line) for line in lines]
     walk = Walk(before.copy())
     return before, walk, changes + drop_unreached(walk) + check_clauses(walk)

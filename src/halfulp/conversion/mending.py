@@ -16,7 +16,7 @@ from halfulp.conversion.editor import Editor, NoExactForm, exactly_as, from_lega
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.walk import breach
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Value
+from halfulp.models.graph import MOST_DIMS, Value
 from halfulp.models.onnx.infer import without_made_up
 from halfulp.models.onnx.walk import attributes_of
 from halfulp.specs import OpVersion, in_force
@@ -26,8 +26,6 @@ from halfulp.types import FLOATS, TYPES, Dim, Shape, format_shape
 Dims = tuple[Dim, ...]
 Slopes = str | int | Mapping[str, str | int]
 Asked = str | int | None
-
-_MOST_DIMS = 64
 
 
 class Mender:
@@ -140,18 +138,17 @@ class Mender:
         """Return what ``_axis`` does of a valid slope at the dim ``now``, or the doubt about it."""
         if dims is None:
             if isinstance(asked, int) and asked < 0:
-                if asked < -_MOST_DIMS:
-                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
+                if asked < -MOST_DIMS:
+                    raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {MOST_DIMS} at most")
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
             if asked == "channel" and len(self.per_channel) == 1:
                 return 1 - min(self.per_channel)  # the rank at the model's other slopes
             per_channel = f"--slopes {shlex.quote(f'{name}=-3')} is per channel if X is [N, C, H, W]"
-            return (
-                f"X must have {size} elements in its last dim, and its shape is not known; {per_channel},"
-                " -2 if it is [N, C, L]; --slopes last keeps it"
-            )
+            others = "-2 if it is [N, C, L]; --slopes last keeps it"
+            needed = f"X must have {size} elements in its last dim, and its shape is not known"
+            return f"{needed}; {per_channel}, {others}"
         rank, here = len(dims), dims[now]
         is_open = rank + now == 0 and rank > 1 and not isinstance(here, int)
         if not (is_open or rank + now > 1) or not _may_be(size, dims[1]):
@@ -161,10 +158,10 @@ class Mender:
             return wanted - rank if wanted != rank + now and _may_be(size, dims[wanted]) else None
         if (dims[1] == size) != (here == size):
             return 1 - rank if dims[1] == size else None
-        return (
-            f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels;"
-            " --slopes channel or --slopes last decides"
+        where = (
+            f"it goes along dim {rank + now} of X, {_text(dims)}, and may be meant for dim 1, the channels"
         )
+        return f"{where}; --slopes channel or --slopes last decides"
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
         """Reshape a slope to lie along a dim of X, counted from the last one."""

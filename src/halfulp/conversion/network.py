@@ -102,10 +102,7 @@ def _dropped(source: Onnx) -> list[Change]:
 
 
 def _as_layers(node: NodeProto, edit: Editor) -> None:
-    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes.
-
-    A PRelu of integers becomes its function body.
-    """
+    """Store operands that nodes compute of constants, as 1 / 3: the reader keeps some of these nodes."""
     kind = edit.type_of(node.input[0])
     if node.op_type == "PRelu" and kind not in FLOATS:
         apply_first(EXPAND_PRELU, node, edit, f"OpenVINO's PReLU takes no {kind}")

@@ -26,23 +26,14 @@ from halfulp.conversion.passes import OLDEST_IR, refuse, run_passes
 from halfulp.conversion.rules import rewrite
 from halfulp.conversion.spellings import VARIANCES
 from halfulp.conversion.steps import STEPS
-from halfulp.conversion.walk import Walk, Wanted, drop_unreached
+from halfulp.conversion.walk import Owner, Walk, Wanted, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError, did_you_mean, printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import port_at, ports, schema_in_force, version_of
 from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import declaration, enum_of
-from halfulp.models.onnx.walk import (
-    Owner,
-    attributes_of,
-    default_opset,
-    every_node,
-    identity,
-    owners_of,
-    plain_domain,
-    subgraphs,
-)
+from halfulp.models.onnx.walk import attributes_of, default_opset, every_node, identity, owners_of, subgraphs
 
 NEWEST = onnx.defs.onnx_opset_version()
 
@@ -66,10 +57,7 @@ def to_opset(walk: Walk, opset: int) -> None:
 
 
 def expand_operators(walk: Walk, named: str) -> None:
-    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package.
-
-    A node goes to the opset in which there is one, and the nodes of the body back to the model's.
-    """
+    """Write the nodes of operators, named with commas between them, as function bodies of the onnx package."""
     functions = {identity(function) for function in walk.proto.functions}
     for name in dict.fromkeys(map(str.strip, named.split(","))):
         if name not in bodies():
@@ -84,7 +72,10 @@ def expand_operators(walk: Walk, named: str) -> None:
 
 
 def _expand(walk: Walk, owner: Owner, opset: int, name: str, nodes: list[NodeProto]) -> None:
-    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest."""
+    """Write nodes of an operator as its function body in the newest version up to an opset, or else the oldest.
+
+    The nodes go to the opset of that version, and those of the body back.
+    """
     version = max((v for v in bodies()[name] if v <= opset), default=bodies()[name][0])
     for node in nodes:
         walk.made.difference_update(node.output)  # those of an operator that was expanded before are told of
@@ -195,10 +186,8 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, wanted: Wanted | None
             if not by_body(node, here, edit, move):
                 raise
 
-    def differs(node: NodeProto) -> bool:
-        return changes(node.op_type, here, there) and (wanted is None or wanted(node))
-
-    walk.rewrite(differs, rewrite, "", (owner, there))
+    wants: Wanted = wanted or (lambda node: True)
+    walk.rewrite(lambda n: changes(n.op_type, here, there) and wants(n), rewrite, "", (owner, there))
 
 
 def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
@@ -212,7 +201,7 @@ def _from_the_front(node: NodeProto, edit: Editor) -> NodeProto:
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
-    own = [entry for entry in owner.opset_import if not plain_domain(entry.domain)]
+    own = [entry for entry in owner.opset_import if default_opset([entry]) is not None]
     for entry in own or [owner.opset_import.add()]:
         entry.version = opset
 
@@ -225,9 +214,11 @@ _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "Sequen
 _ROUNDS = "a kernel that a runtime has for it may round otherwise"
 _OVERFLOWS = f"infinite where Exp(X) is, for X above 88.7 (in float16 above 11), and {_ROUNDS}"
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
-_IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
+_REDUCED = (
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare"
+)
 # Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
 # and describes the rest more fully, such as crossing bounds or an empty set.
 _REWORDED = {
@@ -238,12 +229,8 @@ _REWORDED = {
         10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
         12: "ArgMax ArgMin GatherND Pow",
-        13: (
-            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
-            "Loop LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
-            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
-            "Pad Pow Slice SoftmaxCrossEntropyLoss"
-        ),
+        13: f"Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm Loop LRN Mod Pad"
+        f" MeanVarianceNormalization NegativeLogLikelihoodLoss Pow Slice SoftmaxCrossEntropyLoss {_REDUCED}",
         14: "BatchNormalization Reshape",
         15: "BatchNormalization Pow",
         16: "Loop PRelu",
@@ -254,9 +241,8 @@ _REWORDED = {
     for name in names.split()
 }
 
-_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 _OPTIONAL = {("ReduceSum", 13): 1, ("Squeeze", 13): 1, ("Pad", 18): 3}
-_OPTIONAL |= {(f"Reduce{name}", 18): 1 for name in _REDUCED}
+_OPTIONAL |= {(name, 18): 1 for name in _REDUCED.split()}
 """The number of inputs before the one that a version added: a node without this one is written as before."""
 
 _FLOAT32_HOLDS = {None, "float32", "float16", "bfloat16", "int16", "int8", "uint16", "uint8"}
@@ -287,15 +273,14 @@ def changes(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, edit: Editor) -> NodeProto:
     """Return a node without the attributes that it does not have in ``edit.opset``, if they are defaults or in vain."""
-    defaults = {**_defaults(node.op_type, opset)}
-    lost = defaults.keys() - _defaults(node.op_type, edit.opset).keys()
-    given = {name: value for name, value in attributes_of(node).items() if name in lost}
+    defaults, kept = {**_defaults(node.op_type, opset)}, _defaults(node.op_type, edit.opset)
+    given = {name: value for name, value in attributes_of(node).items() if name not in kept}
     if "dilations" in given:  # of these, the schemas say the default in words
         defaults["dilations"] = [1] * len(given["dilations"])
     axes = edit.array([*node.input, ""][1]) if "noop_with_empty_axes" in given else None
     if axes is not None and axes.size:  # it speaks of none
         defaults["noop_with_empty_axes"] = given["noop_with_empty_axes"]
-    useless = {name for name in given if given[name] == defaults[name]}
+    useless = {name for name in given if given[name] == defaults.get(name)}
     return remade(node, drop=useless) if useless else node
 
 
@@ -304,8 +289,10 @@ def check_values(node: NodeProto, opset: int, to: int) -> None:
     for attribute in node.attribute if to < opset else ():
         value, name = attribute.s.decode(errors="replace"), attribute.name
         schemas = (schema_in_force("", node.op_type, version) for version in (opset, to))
-        texts = [each.attributes[name].description for each in schemas if each and name in each.attributes]
-        if [value in text for text in texts] == [True, False]:
+        named = [
+            value in row.attributes[name].description for row in schemas if row and name in row.attributes
+        ]
+        if named == [True, False]:
             raise NoExactForm(f"{node.op_type} has no {name} {value} before opset {opset}")
 
 
@@ -340,42 +327,33 @@ def _words(text: str) -> list[str]:
 
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    operands = [(name, edit.value(name)) for name in (*node.input, *node.output)]
-    types = tuple([(value.kind, value.type) if name else None for name, value in operands])
-    if (why := _why_not_taken(node.op_type, edit.opset, len(node.input), types)) is not None:
-        raise NoExactForm(why.format(*(repr(name) for name, _ in operands)))
-
-
-@lru_cache(maxsize=4096)
-def _why_not_taken(op_type: str, opset: int, inputs: int, types: tuple[Any, ...]) -> str | None:
-    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
+    op_type, opset = node.op_type, edit.opset
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None is not newer
-    equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place, given in enumerate(types):
-        is_input = place < inputs
-        formal = port_at(here.inputs, place) if is_input else port_at(here.outputs, place - inputs)
-        if given is None or formal.type_str not in here.allowed:
+    equal = defaultdict[str, set[tuple[str, str]]](set)
+    for place, name in enumerate((*node.input, *node.output), -len(node.input)):
+        formal = port_at(here.outputs, place) if place >= 0 else port_at(here.inputs, place + len(node.input))
+        if not name or formal.type_str not in here.allowed:
             continue
-        (kind, element_type), allowed, spelled = given, here.allowed[formal.type_str], None
+        value, allowed, spelled = edit.value(name), here.allowed[formal.type_str], None
         alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
         fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
-        if kind not in ("tensor", "undeclared"):
-            spelled, fits = f"{kind}(...)", any(each.startswith(kind) for each in allowed)
-        elif kind == "tensor" and element_type is not None:
-            spelled = f"tensor({TensorProto.DataType.Name(enum_of(element_type)).lower()})"
+        if value.kind not in ("tensor", "undeclared"):
+            spelled, fits = f"{value.kind}(...)", any(each.startswith(value.kind) for each in allowed)
+        elif value.kind == "tensor" and value.type is not None:
+            spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
             fits = spelled in allowed
         if formal.is_homogeneous:
             variable = alike[0].type_str if alike else formal.type_str
             equal[formal.type_str].add((variable, spelled or "a type that is not known"))
         if not fits:
-            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
-            return f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown
+            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {name!r} is not known"
+            raise NoExactForm(f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown)
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
-            return f"{op_type} takes operands of one type in opset {opset}, not {', '.join(sorted(kinds))}"
-    return None
+            types = ", ".join(sorted(kinds))
+            raise NoExactForm(f"{op_type} takes operands of one type in opset {opset}, not {types}")
 
 
 # --- through the onnx package ---------------------------------------------------------------------
@@ -398,22 +376,17 @@ def bodies() -> dict[str, list[int]]:
     """Return the opsets from which on the onnx package has function bodies of operators, by their names."""
     found = defaultdict[str, set[int]](set)
     for schema in onnx.defs.get_all_schemas_with_history():
-        if not plain_domain(schema.domain):
-            each: Any = schema  # the package's stubs lack attributes
-            found[each.name].update(each.function_opset_versions)
-            found[each.name].update(each.context_dependent_function_opset_versions)
+        if not schema.domain:
+            row: Any = schema  # the package's stubs lack attributes
+            found[row.name].update(row.function_opset_versions, row.context_dependent_function_opset_versions)
     return {name: sorted(versions) for name, versions in found.items() if versions}
 
 
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
-    """Add the onnx package's function body of a node's operator; tell whether there is one.
-
-    ``move`` adds a node of ``opset`` in the form that it has in ``edit.opset``, or raises NoExactForm.
-    """
+    """Add the onnx package's function body of a node's operator by ``move``; tell whether there is one."""
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    function = _body(node, call, opset, edit)
-    if function is None:
+    if (function := _body(node, call, opset, edit)) is None:
         return False
     call.domain = function.domain = "halfulp.body"
     function.opset_import[0].version = opset
@@ -432,10 +405,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
 
 
 def _body(node: NodeProto, call: NodeProto, opset: int, edit: Editor) -> FunctionProto | None:
-    """Return the function body of a node's operator, whose nodes have to be those of the opset.
-
-    ``call``, the node alone, gets the attributes that are defaults.
-    """
+    """Return the function body of a node's operator; ``call``, the node alone, gets attributes that are defaults."""
     schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     version = max((v for v in bodies().get(node.op_type, ()) if v <= opset), default=-1)
     given = attributes_of(call)
@@ -473,10 +443,7 @@ def _check_flattened(function: FunctionProto, node: NodeProto, edit: Editor) -> 
 
 
 def _fold(model: ModelProto) -> None:
-    """Store the results of constants and known shapes instead of their nodes, and leave out casts that do nothing.
-
-    Small runtimes lack some of these.
-    """
+    """Store results of constants and known shapes instead of nodes that small runtimes lack, and drop idle casts."""
     graph = model.graph
     if any(map(subgraphs, graph.node)):
         return
@@ -553,8 +520,8 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
     for _, body in subgraphs(alone):
         body.CopyFrom(GraphProto(name="body"))  # put back afterwards
     graph.node.append(alone)
-    imports = [onnx.helper.make_opsetid("", opset)]
-    return onnx.helper.make_model(graph, ir_version=_IR_VERSION, opset_imports=imports)
+    own = onnx.helper.make_opsetid("", opset)
+    return onnx.helper.make_model(graph, ir_version=8, opset_imports=[own])
 
 
 @lru_cache(maxsize=1024)

@@ -28,7 +28,7 @@ from halfulp.models.graph import Value, agree, describe, listed
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.checks import is_foreign, label, schema_in_force
 from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, REFUSALS, Types, infer_types, without_made_up
-from halfulp.models.onnx.tensors import declared, enum_of, external_data, without_tensors
+from halfulp.models.onnx.tensors import declared, enum_of, external_data, tensors, without_tensors
 from halfulp.models.onnx.walk import every_node, graphs, opsets_of, owners_of, plain_domain
 
 _NUMBERED = re.compile(r"(?:(?:node name|Name|name):? )?\bhalfulp#(\d+)\b")
@@ -73,7 +73,7 @@ def run_passes(walk: Walk, *passes: tuple[Pass, Any], may_leave: bool = False) -
         least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), OLDEST_IR)
         if walk.sweep():
             least = max(least, OLDEST_IR_OF_DEFAULTS)
-        changes += [*walk.changes, *_raise(walk, least)]
+        changes += [*walk.changes, *raise_ir(walk, least)]
     return changes
 
 
@@ -118,8 +118,7 @@ def refusal(model: ModelProto, *, with_weights: bool = True) -> Refusal | None:
     message = str(_message(numbered))
     reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
     reason = printable(" ".join(reason.split()), 200)
-    found = _NUMBERED.search(message)
-    if found is None:
+    if (found := _NUMBERED.search(message)) is None:
         return Refusal(reason)
     index = int(found[1])
     node = model.graph.node[index]
@@ -237,13 +236,7 @@ def _without_own(model: ModelProto) -> ModelProto:
 # --- the IR version --------------------------------------------------------------------------------
 
 
-def raise_for_weights(model: Onnx) -> list[Change]:
-    """Give a model the IR version that its initializers need; return the changes."""
-    why = ": it has initializers that are not inputs"
-    return _raise(model, OLDEST_IR_OF_DEFAULTS, why) if _has_weights(model.proto.graph) else []
-
-
-def _raise(model: Onnx, least: int, why: str = "") -> list[Change]:
+def raise_ir(model: Onnx, least: int, why: str = "") -> list[Change]:
     """Raise a model's IR version. If initializers need no inputs in the new one, they lose these and stay constants."""
     before, graph, file = model.proto.ir_version, model.proto.graph, model.file
     if before >= least:
@@ -288,22 +281,21 @@ def lower(walk: Walk, opset: int) -> None:
         walk.changes.append(Change(walk.file, f"IR version {had} {said}, {why}", is_notice=least >= had))
 
 
-def _has_weights(graph: GraphProto) -> bool:
+def has_weights(graph: GraphProto) -> bool:
+    """Return whether a graph has initializers that are not inputs."""
     return bool({tensor.name for tensor in graph.initializer} - {info.name for info in graph.input})
 
 
 def _needed(model: ModelProto) -> int:
     """Return the IR version that a model's content needs."""
-    needed, kinds = [OLDEST_IR], set[int]()
+    needed, kinds = [OLDEST_IR], {tensor.data_type for tensor in tensors(model)}
     needed += [10 if each.attribute_proto or each.overload else 8 for each in model.functions]
     for _, owner in chain.from_iterable(map(graphs, (model.graph, *model.functions))):
-        for attribute in (each for node in owner.node for each in node.attribute):
-            kinds |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+        kinds.update(each.i for node in owner.node for each in node.attribute if each.name == "to")
         if isinstance(owner, GraphProto):
             values = (*owner.input, *owner.output, *owner.value_info)
-            kinds.update(tensor.data_type for tensor in owner.initializer)
             kinds.update(info.type.tensor_type.elem_type for info in values)
-            needed.append(OLDEST_IR_OF_DEFAULTS if _has_weights(owner) else 0)
+            needed.append(OLDEST_IR_OF_DEFAULTS if has_weights(owner) else 0)
             needed.append(6 if owner.sparse_initializer or owner.quantization_annotation else 0)
             others = {info.type.WhichOneof("value") for info in values}
             needed.append(8 if others & {"optional_type", "sparse_tensor_type"} else 0)

@@ -22,12 +22,11 @@ from halfulp.conversion.opset import late_nodes, opset_of, to_opset
 from halfulp.conversion.rules import Answer, Match, Rule, rewrite
 from halfulp.conversion.verify import Feed, Verification, runs, verified
 from halfulp.conversion.walk import Walk, check_clauses, drop_unreached, separate
-from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import Source, format_of, read_source
 from halfulp.models.graph import Value, agree, describe, listed, unused
-from halfulp.models.onnx import Onnx, walk
+from halfulp.models.onnx import Onnx, parse, walk
 from halfulp.models.onnx.checks import check_text, label, port_at, ports
-from halfulp.models.onnx.infer import Types, scalar
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Types, scalar
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
@@ -158,7 +157,7 @@ def repair(
         said = f"{os.fspath(output)}: the repaired model is an ONNX model"
         raise errors.HalfulpError(said, expected="a name in .onnx")
     sorted_: list[str] = []
-    source = onnx_front_end.parse(model, report=sorted_.append)
+    source = parse(model, report=sorted_.append)
     new, changes, left = repaired(source, slopes)
     told = (*(Change(source.file, line) for line in sorted_), *changes)
     is_file = isinstance(model, str | os.PathLike | bytes)
@@ -196,7 +195,9 @@ def _correct_inputs(model: Onnx) -> list[Change]:
     """Declare weights as they are, and dims below 0 as not known, in an IR version that takes the weights."""
     proto, file = model.proto, model.file
     check_text(proto, file)
-    changes, unknown = passes.raise_for_weights(model), dict[str, None]()
+    why, unknown = ": it has initializers that are not inputs", dict[str, None]()
+    needed = OLDEST_IR_OF_DEFAULTS if passes.has_weights(proto.graph) else 0
+    changes = passes.raise_ir(model, needed, why)
     for _, graph in walk.graphs(proto.graph):
         weights = {tensor.name: tensor for tensor in graph.initializer}
         for info in (*graph.input, *graph.value_info, *graph.output):

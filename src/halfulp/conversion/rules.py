@@ -315,11 +315,7 @@ class Rule:
             return None
         for bound in matches(self.pattern, [*root.output, ""][0], view, {}, root):
             match = Match(self, view, bound)
-            nodes = match.nodes if self.becomes else ()
-            read = Counter(name for node in nodes for name in node.input)
-            if any(view.reads[node.output[0]] != read[node.output[0]] for node in nodes[1:]):
-                continue  # other nodes read values within the form
-            for check in self.checks:
+            for check in (_is_closed, *self.checks):
                 if not (answer := check(match)):
                     break
                 match = Match(self, view, {**match.bound, **answer}) if isinstance(answer, dict) else match
@@ -394,6 +390,13 @@ def found(scopes: Iterable[Scope], rules: Sequence[Rule]) -> Iterator[Match]:
                 for match in islice(filter(None, matched), 1):
                     taken.update(map(id, match.nodes))
                     yield match
+
+
+def _is_closed(match: Match) -> Answer:
+    """Only the nodes of a form that is replaced read the values within it."""
+    nodes = match.nodes if match.rule.becomes else ()
+    read = Counter(name for node in nodes for name in node.input)
+    return all(match.view.reads[node.output[0]] == read[node.output[0]] for node in nodes[1:])
 
 
 def written(match: Match) -> str:

@@ -42,9 +42,9 @@ def fits(match: Match) -> Answer:
     return UNIDIRECTIONAL.fits(x, slope) and all(b == 1 or (b == a is not None) for a, b in pairs)
 
 
-def _slopes(holds: Callable[[Array], Any], unknown: Answer = False, name: str = "slope") -> Check:
+def _slopes(test: Callable[[Array], Any], unknown: Answer = False, name: str = "slope") -> Check:
     """Return a check of slopes that are constants, with the answer for others."""
-    return lambda match: unknown if (slope := match.array(name)) is None else holds(slope)
+    return lambda match: unknown if (slope := match.array(name)) is None else test(slope)
 
 
 def _is_finite(slope: Array) -> bool:

@@ -16,7 +16,7 @@ from halfulp.conversion.rules import apply_first
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.onnx.walk import attributes_of
-from halfulp.types import Dim, format_shape
+from halfulp.types import format_shape
 
 Step = Callable[[NodeProto, Editor], NodeProto | None]
 
@@ -26,6 +26,7 @@ _BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal",
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _FLOATS = ("float16", "float32", "float64")
 _KINDS = TensorProto.DataType
+_TWICE = "a power in a wider type would be rounded twice"
 
 STEPS: dict[tuple[str, int, int], Step] = {
     ("PRelu", 5, 6): lambda node, edit: remade(node, drop={"consumed_inputs"}),
@@ -100,8 +101,7 @@ def _pow_15_14(node: NodeProto, edit: Editor) -> NodeProto | None:
 @step(13, 12, "Pow")
 def _pow_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     if edit.type_of(node.input[0]) == "bfloat16":
-        twice = "a power in a wider type would be rounded twice"
-        raise NoExactForm(f"Pow has no bfloat16 before opset 13, and {twice}")
+        raise NoExactForm(f"Pow has no bfloat16 before opset 13, and {_TWICE}")
     return node
 
 
@@ -121,9 +121,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> NodeProto | None:
     new = remade(node)
     if settle(new, [x], edit):
         return new
-    lacks = f"every {y}; a power in a wider type would be rounded twice"
-    if edit.tensor(node.input[1]) is not None:
-        lacks = "the constant's value"
+    lacks = f"every {y}; {_TWICE}" if edit.tensor(node.input[1]) is None else "the constant's value"
     if (x, y) == ("float32", "float64"):
         lacks += "; --target openvino casts it, rounded"
     raise _before(edit, f"the exponent has the base's type, and {x} does not hold {lacks}")
@@ -177,12 +175,14 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> NodeProto | None:
         edit.keep(prelu)
         edit.squeeze(prelu.output[0], [0], output=node.output[0])
         return None
-    edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
-    return _exchanged(remade(node, [node.input[0], flat]), x, 1, varied[0], edit)
+    why = "the slope is per channel in opset 6"
+    return _exchanged(remade(node, [node.input[0], flat]), 1, varied[0], why, edit)
 
 
-def _exchanged(node: NodeProto, shape: tuple[Dim, ...], a: int, b: int, edit: Editor) -> NodeProto | None:
-    """Add a node between two Transposes that exchange two dims of X, which is of that shape."""
+def _exchanged(node: NodeProto, a: int, b: int, why: str, edit: Editor) -> NodeProto | None:
+    """Add a node between two Transposes that exchange two dims of X."""
+    edit.note(f"X's dims {a} and {b} are exchanged around it, for {why}")
+    shape = edit.shape_of(node.input[0], "")
     order = [*range(len(shape))]
     order[a], order[b] = b, a
     turned = Value("", edit.value(node.input[0]).type, tuple(shape[axis] for axis in order))
@@ -370,15 +370,12 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> NodeProto | None:
 def _softmax_13_12(node: NodeProto, edit: Editor) -> NodeProto | None:
     """It applies to one axis; in older opsets, to all dims from that axis on."""
     axis, shape = _attribute(node, "axis", -1), edit.value(node.input[0]).shape
-    if axis == -1:
+    if axis in (-1, len(shape or ()) - 1):
         return remade(node, axis=axis)
     if not shape:
         raise _before(edit, f"{node.op_type} goes along all dims from its axis on, and the rank is not known")
-    axis, last = axis % len(shape), len(shape) - 1
-    if axis == last:
-        return remade(node, axis=axis)
-    edit.note(f"X's dims {axis} and {last} are exchanged around it, for it goes along the last one")
-    return _exchanged(remade(node, node.input[:1], axis=-1), shape, axis, last, edit)
+    last = remade(node, node.input[:1], axis=-1)
+    return _exchanged(last, axis % len(shape), len(shape) - 1, "it goes along the last one", edit)
 
 
 @step(8, 9, "BatchNormalization")

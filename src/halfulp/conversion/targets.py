@@ -74,8 +74,7 @@ class Target:
 
 def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
-    found = nearest(name)
-    if found is None:
+    if (found := nearest(name)) is None:
         raise HalfulpError(f"this installation has no measurement of {name}")
     taken = defaultdict[str, dict[int, set[tuple[str, ...]]]](dict)  # by operator and version
     for (operator, types), row in found.rows.items():
@@ -130,8 +129,7 @@ def known_targets() -> Mapping[str, Target]:
 def _target(name: str) -> Target:
     """Return a target by its name or another of the same runtime; raise HalfulpError if there is none."""
     known = known_targets()
-    spelled = named(str(name), known, RUNTIME_ALIASES)
-    if spelled is None:
+    if (spelled := named(str(name), known, RUNTIME_ALIASES)) is None:
         raise HalfulpError(f"no target {str(name)[:80]}; {did_you_mean(str(name), known)}")
     return known[spelled]
 
@@ -180,17 +178,16 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     lacks = f"{target.name} takes no {x} here"
     if x in target.multiplies and apply_first(spellings.EXPAND_POW, node, edit, lacks):
         return None
-    base, between = x, None
     exponent = edit.array(node.input[1])
-    if x not in target.bases or (target.widens_base and _is_narrow(x, y, exponent)):
-        base, between = wider(x, target)
+    is_cast = x not in target.bases or (target.widens_base and _is_narrow(x, y, exponent))
+    base, between = wider(x, target) if is_cast else (x, None)
     wanted = (target.exponents if edit.opset >= 12 else ()) or (base,)
     new = remade(node)
     if y not in wanted:
         # An integer base wraps around with an integer exponent, and saturates with a float exponent.
         alike = (kind for kind in wanted if base in FLOATS or (kind in FLOATS) == (y in FLOATS))
         settle(new, alike, edit, f"{target.name} takes no {y} here", x=base, may_round=True)
-    if base != x:
+    if is_cast:
         refused = x if x not in target.bases else f"{x} to the power of {y}"
         said = f"the base is cast from {x} to {base} and the power back"
         edit.note(f"{said}: {target.name} takes no {refused}", between)
@@ -274,8 +271,9 @@ def _padded(node: NodeProto, edit: Editor) -> str:
     if slope.shape is None or len(slope.shape) > 1 or is_one(slope):
         return given
     if x.shape is None:
-        doubt = "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
-        edit.note("stays unchanged", doubt)
+        edit.note(
+            "stays unchanged", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
+        )
     rank = len(x.shape or ())
     if rank < 3:
         return given

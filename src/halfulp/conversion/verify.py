@@ -5,7 +5,7 @@ both have is computed in the new model from the operands that the old model comp
 named, unless the change to its node announces that, within the bound that it states.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,15 +25,16 @@ from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import PLUMBING, foreign, run
 from halfulp.models.run.inputs import fit
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
-from halfulp.types import FLOATS, TYPES, from_integers, integer_range
+from halfulp.types import FLOATS, TYPES, integer_range, integers_within
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 _ROUNDS = 4
 _LARGE = 1 << 24  # bytes of weights
 _GROUP = 1 << 26  # bytes of tensors that are compared at once
+_GIVEN = "{}//given"  # a tensor that is computed of given operands
 _SPECIAL_FLOATS = np.array(
-    [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8]
+    [np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, 1e-45, -1e-310, 6e-8]
 )
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 _OWN_OPS = {*SUPPORTED_OPS, *PLUMBING}
@@ -183,10 +184,9 @@ class Feed(NamedTuple):
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
         made, _ = fit(model, run, seed=self.seed, dims=self.dims)
-        integers = is_all_ours(model)
         seeds = range(self.seed + 1, self.seed + _ROUNDS)
-        later = ((seed, _with_specials(made.inputs(model, seed), seed, integers=integers)) for seed in seeds)
-        sets = chain([(self.seed, made.inputs(model, self.seed))], later)
+        special = (_with_specials(model, made.inputs(model, seed), seed) for seed in seeds)
+        sets = enumerate(chain([made.inputs(model, self.seed)], special), self.seed)
         return ((f"inputs of seed {seed}", inputs) for seed, inputs in sets), str(made)
 
     def first(self, model: Model, run: Run) -> tuple[Mapping[str, Any], dict[str, Any], str]:
@@ -294,13 +294,12 @@ def _parting(before: Onnx, after: Onnx, announced: Mapping[str, Change], inputs:
             arrays = _run_once(before.with_outputs(_operands([*group], pairs, makers)), inputs)
             values = {name: array for name, array in arrays.items() if array.dtype.name in {"bool", *TYPES}}
             names = [name for name in group if name in values and not drawing([pairs[name]])]
-            given = {name: f"{name}//given" for name in values}  # tensors that are computed of given operands
-            alone = _with_operands(after, values, given, names)
+            alone = _with_operands(after, values, names)
             results = _run_once(alone, {**inputs, **values}) if names else {}
         except HalfulpError as error:
             return f"which tensor differs first is not known: {error.message}"
         for name in names:
-            if unlike := _beyond(pairs[name], values[name], results.get(given[name]), announced):
+            if unlike := _beyond(pairs[name], values[name], results.get(_GIVEN.format(name)), announced):
                 return f"the first tensor that differs is {name!r}, of node {pairs[name].label}: {unlike}"
         done += size
         size = max(1, size * _GROUP // max(1, sum(array.nbytes for array in values.values())))
@@ -318,19 +317,17 @@ def _beyond(node: Node, right: Array, found: Any, announced: Mapping[str, Change
     return unlike if change is None else f"{unlike}, which is more than its change announces"
 
 
-def _with_operands(
-    model: Onnx, values: Mapping[str, Array], given: Mapping[str, str], names: Sequence[str]
-) -> Onnx:
-    """Return a model whose nodes read these tensors of the graph, and make their own, some as outputs, as ``given``."""
+def _with_operands(model: Onnx, values: Mapping[str, Array], names: Iterable[str]) -> Onnx:
+    """Return a model whose nodes read these tensors of the graph, and make their own; its outputs are some of these."""
     changed = model.copy()
     graph = changed.proto.graph
     for node in graph.node:
-        node.output[:] = [given.get(name, name) for name in node.output]
+        node.output[:] = [_GIVEN.format(name) if name in values else name for name in node.output]
     del graph.output[:]
     for name, array in values.items():
         number = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
-    graph.output.extend(ValueInfoProto(name=given[name]) for name in names)
+    graph.output.extend(ValueInfoProto(name=_GIVEN.format(name)) for name in names)
     return changed
 
 
@@ -365,13 +362,12 @@ def nothing_told(outputs: Collection[Any], reasons: Mapping[str, str]) -> str:
     return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
-def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
-    """Return inputs of which about half the elements are special values of their type, in integers only if asked for.
+def _with_specials(model: Model, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Return inputs of which about half the elements are special values of their type, in integers only of our models.
 
     An integer may be the number of a loop's iterations, or the size of a tensor; a special value would break these.
     """
-    rng = np.random.default_rng(seed)
-    made = dict(inputs)
+    rng, made, integers = np.random.default_rng(seed), dict(inputs), is_all_ours(model)
     for name, array in inputs.items():
         row = TYPES.get(array.dtype.name)
         if row is None or (row.kind != "float" and not integers):
@@ -380,9 +376,7 @@ def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) ->
             with np.errstate(all="ignore"):
                 special = _SPECIAL_FLOATS.astype(row.dtype)
         else:
-            least, most = integer_range(row.name)
-            values = (*_SPECIAL_INTEGERS, least, most)
-            special = from_integers((value for value in values if least <= value <= most), row.name)
+            special = integers_within((*_SPECIAL_INTEGERS, *integer_range(row.name)), row.name)
         made[name] = np.where(rng.random(array.shape) < 0.5, rng.choice(special, array.shape), array)
     return made
 

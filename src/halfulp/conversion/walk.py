@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
+from halfulp.errors import REPAIR, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
 from halfulp.specs import OpVersion, in_force
 from halfulp.types import Shape, TensorType
 
+Owner = walk.Owner
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
 
@@ -24,9 +25,7 @@ _MOST_COPIES = 256  # of functions, for calls with other types
 class Walk(Onnx):
     """A model that is rewritten in place; several walks may follow each other.
 
-    Args:
-        model: one that the front end accepts.
-        types: those that were inferred of an equal model, by graph.
+    ``types`` are those that were inferred of an equal model, by graph.
 
     Attributes:
         refused: the nodes that have no exact form, by their outputs: name, where they have none, and why.
@@ -41,11 +40,12 @@ class Walk(Onnx):
         self.refused: dict[str, tuple[str, str, str]] = {}
         self.changes: list[Change] = []
         self.made: set[str] = set()
-        self._names = cache(lambda: walk.value_names(self.proto.graph, *self.proto.functions))
+        self._owners = self.proto.graph, *self.proto.functions
+        self._names = cache(lambda: walk.value_names(*self._owners))
         self._held = {tensor.name for tensor in self.proto.graph.initializer}
         self._read: list[set[str]] = []  # the names that graph and functions read before anything was changed
 
-    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[walk.Owner, int]) -> None:
+    def rewrite(self, wanted: Wanted, rewrite: Rewrite, where: str = "", *of: tuple[Owner, int]) -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in the functions and the graph, and in subgraphs.
 
         ``rewrite`` adds the replacement of a node, or raises NoExactForm: then ``where``, a target or the opset, has
@@ -61,8 +61,7 @@ class Walk(Onnx):
     def sweep(self) -> bool:
         """Drop constants that have lost their readers; tell whether there are new initializers."""
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
-        owners = self.proto.graph, *self.proto.functions
-        for owner, before in zip(owners, self._read, strict=False):
+        for owner, before in zip(self._owners, self._read, strict=False):
             useless = (before | made) - set(walk.read_names(owner))
             for _, each in walk.graphs(owner) if useless else ():
                 _drop(each.node, useless)
@@ -81,14 +80,14 @@ class Walk(Onnx):
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
             edit.start(node, name if self.made.isdisjoint(node.output) else "")
-            try:
-                rewrite(node, edit)
-            except NoExactForm as error:
-                edit.nodes[made:], edit.changes[noted:] = [node], []
-                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
-            except (HalfulpError, MemoryError):
-                with within(self.file, name):
-                    raise
+            with within(self.file, name):
+                try:
+                    rewrite(node, edit)
+                except NoExactForm as error:
+                    edit.nodes[made:], edit.changes[noted:] = [node], []
+                    self.refused.update(
+                        dict.fromkeys(filter(None, node.output), (name, where, error.message))
+                    )
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
@@ -98,9 +97,7 @@ class Walk(Onnx):
                 scope.labels.update(dict.fromkeys(each.output, name))
         if changed:
             if not self._read:
-                self._read = [
-                    set(walk.read_names(each)) for each in (self.proto.graph, *self.proto.functions)
-                ]
+                self._read = [set(walk.read_names(each)) for each in self._owners]
                 self._labels = [each.labels for each in self.scopes()]  # before any node moves
             edit.nodes += nodes[done:]
             owner.node.extend([node for node in edit.nodes if id(node) not in edit.dropped])
@@ -112,10 +109,9 @@ def drop_unreached(model: Onnx) -> list[Change]:
     """Remove the functions that a model's graph does not reach; return the changes."""
     functions = model.proto.functions
     kept = {walk.identity(function) for function in walk.reached(model.proto)}
-    useless = [index for index, function in enumerate(functions) if walk.identity(function) not in kept]
-    names = [functions[index].name for index in useless]
-    for index in reversed(useless):
-        del functions[index]
+    names = [function.name for function in functions if walk.identity(function) not in kept]
+    functions.sort(key=lambda function: walk.identity(function) not in kept)  # stable
+    del functions[len(functions) - len(names) :]
     said = f"functions that nothing calls are left out: {listed(names, most=4)}"
     return [Change(model.file, said)] if names else []
 
@@ -192,17 +188,7 @@ def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecE
     is_open = any(attribute.ref_attr_name for attribute in node.attribute)
     if is_open or any(operand.type is None for operand in operands):
         return None
-    types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
-    if not node.attribute and _breaks_none(row, types):
-        return None
     return next(breaches(row, operands, result, walk.attributes_of(node)), None)
-
-
-@lru_cache(maxsize=4096)
-def _breaks_none(row: OpVersion, types: tuple[tuple[str | None, Shape], ...]) -> bool:
-    """Tell whether operands and a result of such types and shapes, without attributes, break no clause."""
-    *operands, result = [Value("", *each) for each in types]
-    return next(breaches(row, operands, result, {}), None) is None
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:

@@ -69,8 +69,8 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
 def _memory_or_number(operand: Any) -> Memory | Array:
     array = operand if isinstance(operand, Memory) else as_array(operand)
     if isinstance(array, np.ndarray) and array.ndim > 0:
-        where = "one operand is on a CUDA device and the other in the processor's memory"
-        raise HalfulpError(f"{where}: move one of them")
+        fault = "one operand is on a CUDA device and the other in the processor's memory"
+        raise HalfulpError(f"{fault}: move one of them")
     return array
 
 
@@ -156,10 +156,7 @@ def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
 
 
 def undecided(device: int) -> int:
-    """Return the number of powers that the last phase left undecided on a device; it should be 0.
-
-    The call waits for the device, and raises HalfulpError if there is no such device.
-    """
+    """Wait for a device, and return the number of powers that the last phase left undecided there; it should be 0."""
     return int(ask(core().undecided, device))
 
 
@@ -202,9 +199,8 @@ class Library:
 
 def library_of(arrays: Sequence[Any]) -> Library:
     """Return the library of arrays, on the first array's device. Arrays of several libraries use protocols."""
-    names = {_name_of(array) for array in arrays}
-    (name,) = names if len(names) == 1 else ("several",)
-    return {"torch": Torch, "cupy": CuPy}.get(name, Other)(arrays[0])
+    name, *others = {_name_of(array) for array in arrays}
+    return {"torch": Torch, "cupy": CuPy}.get("" if others else name, Other)(arrays[0])
 
 
 def _name_of(array: Any) -> str:
@@ -227,10 +223,8 @@ class Torch(Library):
 
     def memory(self, array: Any) -> Memory:
         resolved = plain_tensor(array, self._torch)
-        if resolved is not array:
-            self._between.append(resolved)
-        size = resolved.element_size()
-        strides = tuple(stride * size for stride in resolved.stride())
+        self._between.append(resolved)
+        strides = tuple(stride * resolved.element_size() for stride in resolved.stride())
         type = str(resolved.dtype)[6:]
         if type not in TYPES:
             raise HalfulpError(torch_type_refusal(resolved.dtype))
@@ -280,8 +274,6 @@ class Other(Library):
     allocate = None  # type: ignore[assignment]
 
     def memory(self, array: Any) -> Memory:
-        if isinstance(array, DeviceArray):
-            return array.memory
         if (torch := torch_of(array)) is not None:
             array = plain_tensor(array, torch)  # DLPack would ignore the negative bit
         if hasattr(type(array), "__dlpack__"):
@@ -364,8 +356,9 @@ _FLOAT8 = ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnu
 
 # (code, bits) of DLPack 1.1; types of 4 bits are a byte each here.
 _DLPACK_TYPES = {
-    **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{
+        (code, bits): f"{kind}{bits}" for code, kind in enumerate(("int", "uint")) for bits in (8, 16, 32, 64)
+    },
     **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
     (4, 16): "bfloat16",
     **{(code, 8): f"float8_{name}" for code, name in enumerate(_FLOAT8, start=7)},

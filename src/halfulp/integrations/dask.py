@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 import dask.array as da
+import numpy as np
 
 import halfulp.operators as hu
 from halfulp._interop import as_array, is_number
-from halfulp.types import TensorType, tensor_type
 
 __all__ = ["pow", "prelu"]
 __dir__ = __all__.copy
@@ -68,11 +68,8 @@ def _lazily(operator: hu.Operator, function: Any, x: Any, y: Any) -> da.Array:
     x, y = (a if is_number(a) or isinstance(a, da.Array) else da.asarray(as_array(a)) for a in (x, y))
     if is_number(y):
         x = da.asarray(x)
-    known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
-    # A number has no shape, and the call for each block converts it.
-    operator.infer(*(TensorType(known.type, ()) if is_number(a) else _tensor_type(a) for a in (x, y)))
+    # The call for each block converts a number to the other operand's type.
+    dtypes = [(b if is_number(a) else a).dtype for a, b in ((x, y), (y, x))]
+    shapes = [[None if math.isnan(n) else int(n) for n in np.shape(a)] for a in (x, y)]
+    operator.infer(*zip(dtypes, shapes, strict=True))
     return function(x, y)
-
-
-def _tensor_type(array: da.Array) -> TensorType:
-    return tensor_type((array.dtype, [None if math.isnan(n) else int(n) for n in array.shape]))

@@ -27,10 +27,7 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     The reason is empty if it is that norm, and OpenVINO's such parts are not given.
     """
     nodes = scope.owner.node
-    if all(node.op_type != "ReduceMean" for node in nodes):
-        return
-    makers = {name: node for node in nodes for name in node.output}
-    readers = readers_of(nodes)
+    makers, readers = {name: node for node in nodes for name in node.output}, readers_of(nodes)
     for square in (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2):
         path = [square]  # and those that follow it, while each is the only one that reads the one before it
         while len(path) < 7 and path[-1].output and len(ahead := readers[path[-1].output[0]]) == 1:
@@ -38,11 +35,8 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
         kinds = [plain_domain(node.domain) + node.op_type for node in path]
         is_norm = kinds[1:3] == ["ReduceMean", "Add"] and kinds[4:]
         if is_norm and _exponent(path[3], scope) in _ROOTS.get(kinds[4], ()):
-            powers, reasons = (
-                [node for node in path[:4] if node.op_type == "Pow"],
-                _reasons(path, makers, scope),
-            )
-            yield from ((power, *reason) for power in powers for reason in reasons.items())
+            reasons = _reasons(path, makers, scope).items()
+            yield from ((node, *reason) for node in path[:4] if node.op_type == "Pow" for reason in reasons)
 
 
 def _exponent(node: NodeProto, known: Scope) -> float | None:
@@ -71,7 +65,8 @@ def _reasons(path: Nodes, makers: Mapping[str, NodeProto], known: Scope) -> dict
     if not all(is_last):
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
-    is_square, has_new_dims = _exponent(path[0], known) == 2, _has_new_dims(path[0], known)
+    ranks = [len(known.value(name).shape or ()) for name in (base, path[0].output[0])]
+    is_square, has_new_dims = _exponent(path[0], known) == 2, 0 < ranks[0] < ranks[1]
     reasons, is_layer_norm, scale = {}, len(means) == 2, _enlarging(path, known)
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):
@@ -83,7 +78,7 @@ def _reasons(path: Nodes, makers: Mapping[str, NodeProto], known: Scope) -> dict
         loses = any(loses_dims) if by_layer_norm else loses_dims[0]
         mean_and_root = {means[-1].output[0], path[3].output[0]}
         is_turned = by_layer_norm and not mean_and_root.isdisjoint((centred.input[0], path[4].input[0]))
-        is_other = is_turned or has_new_dims or len(scale or ()) == 1
+        is_other = any((is_turned, has_new_dims, len(scale or ()) == 1))
         reasons["onnxruntime"] = _SQUARES if not is_square else _OTHER if is_other else _DIMS * loses
     return reasons
 
@@ -93,17 +88,11 @@ def _in_onnxruntime(path: Nodes, centred: NodeProto, means: Nodes, known: Scope)
     kinds, base = [node.op_type for node in path], path[0].input[0]
     is_scaled = any(node.op_type == "Mul" and base not in node.input for node in path[5:])
     is_divided = not {base, *centred.output}.isdisjoint(path[4].input)
-    is_pattern = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"] and is_scaled and is_divided
+    is_root = [kinds[0], *kinds[3:5]] == ["Pow", "Sqrt", "Div"]
     type = known.value(base).type  # None in functions
-    if not is_pattern or type not in ("float16", "float32", None):
+    if not all((is_root, is_scaled, is_divided, type in ("float16", "float32", None))):
         return None
     return len(means) == 2 and "Add" in kinds[5:] and (type != "float16" or known.opset >= _SINCE)
-
-
-def _has_new_dims(square: NodeProto, known: Scope) -> bool:
-    """Whether the exponent has more dims than the base, as far as that is known."""
-    base, result = (known.value(name).shape for name in (square.input[0], square.output[0]))
-    return base is not None and result is not None and len(base) < len(result)
 
 
 def _enlarging(path: Nodes, known: Scope) -> Shape:
@@ -111,9 +100,8 @@ def _enlarging(path: Nodes, known: Scope) -> Shape:
     base = known.value(path[0].input[0]).shape
     for before, node in pairwise(path[4:]):
         result = known.value([*node.output, ""][0]).shape
-        if node.op_type != "Mul" or not base or not result:
-            continue
-        if len(result) > len(base) or base[-1] == 1 != result[-1]:
+        is_longer = base and result and (len(result) > len(base) or base[-1] == 1 != result[-1])
+        if node.op_type == "Mul" and is_longer:
             other = next((name for name in node.input if name not in before.output), "")
             return known.value(other).shape
     return None

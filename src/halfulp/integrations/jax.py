@@ -50,11 +50,8 @@ def pow(x: Any, y: Any, /) -> jax.Array:
     """
     if _is_number(y):
         x = _array(float(x) if _is_number(x) and (isinstance(y, float) or y < 0) else x)
-        if isinstance(x, jax.core.Tracer):
-            return _pow_number(x, y)
-        return _pow_words(x, y)  # one program for all exponents of a type
-    y = _array(y)
-    is_number = _is_number(x)
+        return (_pow_number if isinstance(x, jax.core.Tracer) else _pow_words)(x, y)
+    y, is_number = _array(y), _is_number(x)
     x = x if is_number else _array(x)
     if is_number or (not x.ndim and x.weak_type):
         is_float = isinstance(x, float) if is_number else jnp.issubdtype(x.dtype, jnp.floating)
@@ -117,9 +114,8 @@ def _array(operand: Any) -> jax.Array:
         raise HalfulpError(f"no element type {operand.dtype}")
     array = jnp.asarray(operand)
     if operand.dtype.kind in "iu" and not np.array_equal(operand.astype(array.dtype), operand):
-        raise HalfulpError(
-            f"JAX has no {operand.dtype} unless jax_enable_x64 is set, and {array.dtype} does not hold these values"
-        )
+        lack = f"JAX has no {operand.dtype} unless jax_enable_x64 is set"
+        raise HalfulpError(f"{lack}, and {array.dtype} does not hold these values")
     return array
 
 
@@ -160,13 +156,10 @@ def _has_handler(*dtypes: Any) -> bool:
     return all(dtype.name in TYPES and TYPES[dtype.name].bits >= 8 for dtype in dtypes)
 
 
-def _result(x: jax.Array, y: jax.Array) -> Any:
-    """Return the type of a product: it has the result's shape, and what this version of JAX says of meshes."""
-    return jax.eval_shape(lambda x, y: x * y.astype(x.dtype), x, y)
-
-
-def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array, **attributes: Any) -> Any:
+def _call(target: str, on_host: Any, x: jax.Array, y: jax.Array, factor: Any, **attributes: Any) -> Any:
     """Call a handler in the middle of a traced program; a NumPy function where there is no handler."""
+    # The product has the result's shape, and what this version of JAX says of meshes.
+    result = jax.eval_shape(lambda x, factor: x * factor.astype(x.dtype), x, factor)
     # Batches of PReLU are made equal: a batched slope must not enlarge an x without a batch.
     batching = "broadcast_all" if on_host is hu.prelu else "expand_dims"
     native = partial(jax.ffi.ffi_call(target, result, vmap_method=batching), **attributes)
@@ -190,6 +183,7 @@ def _words(number: Number) -> tuple[NDArray[np.uint32], str]:
 
 
 def _pow_words(x: jax.Array, number: Number) -> jax.Array:
+    """Return powers by one program for all exponents of a type."""
     words, type = _words(number)
     return _program(type)(x, words)
 
@@ -204,16 +198,15 @@ def _program(type: str) -> Any:
     def pow_words(x: jax.Array, words: NDArray[np.uint32]) -> Any:
         _refuse(hu.POW, x, np.float64(0))
         words, place = jnp.asarray(words), np.int32(list(TYPES).index(type))
-        return _call("halfulp_pow_of_number", on_host, _result(x, words[0]), x, words, exponent_type=place)
+        return _call("halfulp_pow_of_number", on_host, x, words, words[0], exponent_type=place)
 
     return jax.jit(pow_words)
 
 
 def _refuse(operator: hu.Operator, *operands: Any) -> None:
     """Refuse types and shapes. The dims of an exported program may be expressions, which count as symbols."""
-    operator.infer(
-        *((a.dtype, [dim if isinstance(dim, int) else str(dim) for dim in a.shape]) for a in operands)
-    )
+    shapes = [[dim if isinstance(dim, int) else str(dim) for dim in a.shape] for a in operands]
+    operator.infer(*((a.dtype, shape) for a, shape in zip(operands, shapes, strict=True)))
 
 
 def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:
@@ -225,7 +218,7 @@ def _with_derivatives(operator: hu.Operator, *products: Any) -> Any:
         # Axes in front, so that a batch axis in front of one of them stays in its place.
         rank = max(x.ndim, y.ndim)
         x, y = (jnp.reshape(array, (1,) * (rank - array.ndim) + array.shape) for array in (x, y))
-        return _call(f"halfulp_{name}", getattr(hu, name), _result(x, y), x, y)
+        return _call(f"halfulp_{name}", getattr(hu, name), x, y, y)
 
     function.__name__ = name  # which programs show
     derivable = jax.custom_jvp(function)

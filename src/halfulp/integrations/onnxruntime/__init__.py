@@ -40,35 +40,35 @@ from halfulp.models.files import Source, opened
 from halfulp.models.graph import Value, listed
 from halfulp.models.onnx import Onnx, parse
 from halfulp.models.onnx.checks import check_calls, label
-from halfulp.models.onnx.infer import Ask, Scope
+from halfulp.models.onnx.infer import Scope
 from halfulp.models.onnx.inline import RESOLVED, inlined
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node
 from halfulp.operators import powers_of
-from halfulp.specs import TensorType, find
-from halfulp.types import TYPES, element_type
+from halfulp.specs import OpVersion, TensorType, find
+from halfulp.types import TYPES, codes
 
 __all__ = ["library", "patch", "provider", "register", "run", "session"]
 __dir__ = __all__.copy
 
-# Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
-_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
-_REGISTERED = "halfulp.registered"
-
 PROVIDER = "HalfulpExecutionProvider"
+# Entries of a session's configuration: of the provider, ONNX Runtime's own, of options that have the custom operators.
 _OPERATORS = f"ep.{PROVIDER.lower()}.operators"
 _DISABLED = "optimization.disable_specified_optimizers"
+_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
+_REGISTERED = "halfulp.registered"
 # ONNX Runtime's optimizers that compute or replace powers before a provider is asked for its nodes.
 _FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
 _KEYWORDS = ("provider_options", "disabled_optimizers", "enable_fallback", "read_config_from_model")
 """The keywords of ``InferenceSession``."""
 
-# The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
+# The types that NumPy lacks and that ONNX stores unpacked; and by ONNX Runtime's names.
 _SMALL = {
-    f"tensor({row.onnx})": row
-    for row in TYPES.values()
-    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, row.name)
+    name: row
+    for name, row in TYPES.items()
+    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, name)
 }
+_SMALL_TENSORS = {f"tensor({row.onnx})": row for row in _SMALL.values()}
 
 
 def session(
@@ -114,31 +114,29 @@ def session(
     for name in kwargs.keys() - {*_KEYWORDS}:
         help = did_you_mean(name, (*_KEYWORDS, "sess_options", "providers", "keep_fusions", "repair"))
         raise TypeError(f"session() takes no argument {name!r}; {help}")
+    if sess_options is None:
+        sess_options = installed().SessionOptions()
+        sess_options.log_severity_level = 3  # no warnings of other providers' nodes
     if repair:
         repaired = import_module("halfulp").repair(model)  # conversion imports this package
         if repaired.changes:
             warnings.warn("; ".join(map(str, repaired.changes)), HalfulpWarning, stacklevel=2)
         if repaired.folder is not None:
-            sess_options = _quiet_options() if sess_options is None else sess_options
             find_external_data(sess_options, Onnx(repaired.model, str(model), repaired.folder))
         model = repaired.model
     opened = open_session(model, sess_options, providers, keep_fusions=keep_fusions, **kwargs)
     norms = {} if keep_fusions else _norms(model)
     if powers := [power for power, is_norm in norms.items() if is_norm]:
-        warnings.warn(
-            f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each, which is up to 3 times"
-            " as fast. keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact",
-            HalfulpWarning,
-            stacklevel=2,
-        )
+        slow = f"the norms around {listed(powers, 3)} run node by node; ONNX Runtime may fuse each"
+        hint = "keep_fusions=True keeps its LayerNorm, from opset 17 on, whose powers are not exact"
+        warnings.warn(f"{slow}, which is up to 3 times as fast. {hint}", HalfulpWarning, stacklevel=2)
     return opened
 
 
 def open_session(
-    model: Source, options: Any = None, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
+    model: Source, options: Any, providers: Any = None, *, keep_fusions: bool = False, **kwargs: Any
 ) -> Any:
     """Return a session as :func:`session` does, but do not tell of fusions that are given up."""
-    options = _quiet_options() if options is None else options
     with contextlib.suppress(Exception):
         is_cpus = providers is None or [*providers] == ["CPUExecutionProvider"]
         if is_cpus and (not options.has_providers() or _entry(options, _OPERATORS)):
@@ -149,13 +147,6 @@ def open_session(
     # It names the clause that a node breaks, if one does.
     data = _patched(parsed).SerializeToString()
     return installed().InferenceSession(data, options, providers=providers, **kwargs)
-
-
-def _quiet_options() -> Any:
-    """Return options for a session that does not warn of other providers' nodes."""
-    options = installed().SessionOptions()
-    options.log_severity_level = 3
-    return options
 
 
 def _session_by_provider(options: Any, model: Source, given: dict[str, Any], fusions: set[str]) -> Any:
@@ -182,22 +173,17 @@ def _guard(ort: Any) -> None:
         return
 
     @wraps(start)
-    def guarded(
-        self: Any,
-        path_or_bytes: Any,
-        sess_options: Any = None,
-        providers: Any = None,
-        *rest: Any,
-        **given: Any,
-    ) -> None:
-        names = {each if isinstance(each, str) else each[0] for each in providers or ()}
-        has_provider = PROVIDER in names or (sess_options is not None and _entry(sess_options, _OPERATORS))
+    def guarded(self: Any, path_or_bytes: Any, *args: Any, **given: Any) -> None:
+        named = dict(zip(("sess_options", "providers"), args, strict=False)) | given
+        options, providers = named.get("sess_options"), named.get("providers") or ()
+        names = {each if isinstance(each, str) else each[0] for each in providers}
+        has_provider = PROVIDER in names or (options is not None and _entry(options, _OPERATORS))
         disabled = {*(given.get("disabled_optimizers") or ())}
         if has_provider and _FUSION not in disabled:
             with contextlib.suppress(Exception):  # it is not a readable ONNX file
                 if not all(_norms(path_or_bytes).values()):
                     given["disabled_optimizers"] = {*disabled, _FUSION}
-        start(self, path_or_bytes, sess_options, providers, *rest, **given)
+        start(self, path_or_bytes, *args, **given)
 
     ort.InferenceSession.__init__ = guarded
 
@@ -272,12 +258,12 @@ def provider(
     ort = installed()
     hint = "; halfulp.integrations.onnxruntime.session serves earlier ones"
     _require(ort, (1, 24), "this onnxruntime takes no execution provider with kernels", hint)
-    if fusions not in ("keep", "exact") or not operators or not {*operators} <= {*SUPPORTED_OPS}:
+    if fusions not in ("keep", "exact") or not set() < {*operators} <= {*SUPPORTED_OPS}:
         choices = "operators are Pow and PRelu, fusions keep or exact"
         raise ValueError(f"{choices}; got {operators!r}, {fusions!r}")
-    if session_options is None and (fusions != "keep" or len({*operators}) == 1):
-        raise ValueError("a choice of operators or fusions needs session_options")
     if session_options is None:
+        if fusions != "keep" or len({*operators}) == 1:
+            raise ValueError("a choice of operators or fusions needs session_options")
         hint = ", or provider(session_options)"
         _require(ort, (1, 25), "this onnxruntime would ignore the provider's name", hint)
     if not _devices(ort):
@@ -285,11 +271,11 @@ def provider(
     _guard(ort)
     if session_options is None:
         return PROVIDER
-    names, before = ",".join(operators), _entry(session_options, _OPERATORS)
+    before = _entry(session_options, _OPERATORS)
     if not before:
-        session_options.add_provider_for_devices(_devices(ort), {"operators": names})
-    elif before != names:
-        session_options.add_session_config_entry(_OPERATORS, names)
+        session_options.add_provider_for_devices(_devices(ort), {"operators": ",".join(operators)})
+    elif before.split(",") != [*operators]:
+        session_options.add_session_config_entry(_OPERATORS, ",".join(operators))
     if fusions == "exact":
         disabled = {_FOLDING, _FUSION, *_entry(session_options, _DISABLED).split(";")} - {""}
         session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
@@ -371,15 +357,13 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
     names = [output.name for output in session.get_outputs()]
+    arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
     # onnxruntime reads an array in the machine's byte order, whatever its dtype says.
-    inputs = {
-        name: value.astype(value.dtype.newbyteorder("="), copy=False)
-        if isinstance(value, np.ndarray)
-        else value
-        for name, value in inputs.items()
-    }
-    gives_small = any(output.type in _SMALL for output in session.get_outputs())
-    if not gives_small and not any(map(_is_small, inputs.values())):
+    native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in arrays.items()}
+    inputs = {**inputs, **native}
+    kinds = {str(getattr(value, "dtype", "")) for value in inputs.values()}
+    gives_small = any(output.type in _SMALL_TENSORS for output in session.get_outputs())
+    if not gives_small and kinds.isdisjoint(_SMALL):
         return dict(zip(names, session.run(names, inputs), strict=True))
     values = {name: _ort_value(value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
@@ -424,7 +408,7 @@ def _entry(session_options: Any, key: str) -> str:
 
 
 def _array(value: Any) -> Any:
-    row = _SMALL.get(value.data_type())
+    row = _SMALL_TENSORS.get(value.data_type())
     if row is None:
         return value.numpy()
     word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)
@@ -435,15 +419,10 @@ def _array(value: Any) -> Any:
 
 def _ort_value(value: Any) -> Any:
     array, kind = np.asarray(value), installed().OrtValue
-    if not _is_small(array):
+    row = _SMALL.get(array.dtype.name)
+    if row is None:
         return kind.ortvalue_from_numpy(array)
-    row = element_type(array.dtype)
-    bits = np.asarray(array, order="C").view(f"u{row.dtype.itemsize}")
-    return kind.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
-
-
-def _is_small(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic) and TYPES.get(value.dtype.name) in _SMALL.values()
+    return kind.ortvalue_from_numpy_with_onnx_type(codes(array), row.onnx_enum)
 
 
 # --- Models of custom operators ------------------------------------------------------------------------
@@ -458,42 +437,37 @@ DOMAIN = "halfulp"
 _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
 
 
-class _Untyped(Exception):
+class _Untyped(ModelError):
     """The type of a node's operand can't be inferred."""
 
 
 def _patched(model: Onnx) -> ModelProto:
     """Return the model of :func:`patch`."""
-    file, result = model.file, inlined(model.proto, model.file, every=False)
-    if all(node.domain != RESOLVED for node in every_node(result.graph)):
-        return result
-    ways: tuple[Ask, ...] = ("none", "all")
-    for ask in ways:
-        attempt = deepcopy(result)
-        try:
-            for scope in Onnx(attempt, file, ask=ask).scopes(attempt.graph):
-                _patch(scope, file)
-        except _Untyped as untyped:
-            name, node = untyped.args
-            continue
-        if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
-            attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-        return attempt
-    hint = "declare it in the graph's value_info"
-    raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
+    resolved = inlined(model.proto, model.file, every=False)
+    if all(node.domain != RESOLVED for node in every_node(resolved.graph)):
+        return resolved
+    try:
+        patched = _patch(Onnx(deepcopy(resolved), model.file, ask="none"))
+    except _Untyped:
+        patched = _patch(Onnx(resolved, model.file, ask="all"))
+    if DOMAIN not in {entry.domain for entry in patched.opset_import}:
+        patched.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return patched
 
 
-def _patch(scope: Scope, file: str) -> None:
-    """Patch the nodes of a graph, but not of the graphs within it."""
-    graph: Any = scope.owner
-    declared = {info.name for info in (*graph.value_info, *graph.output)}
-    for index, node in enumerate(graph.node):
-        if node.domain == RESOLVED:
-            output = _patch_node(node, index, scope, file)
-            scope.types.setdefault(output.name, output)
-            # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
-            if output.name not in declared:
-                graph.value_info.append(declaration(output.name, output.type, output.shape))
+def _patch(model: Onnx) -> ModelProto:
+    """Patch a model's resolved nodes, and declare their outputs; return the model's message."""
+    for scope in model.scopes(model.proto.graph):
+        graph: Any = scope.owner
+        declared = {info.name for info in (*graph.value_info, *graph.output)}
+        for index, node in enumerate(graph.node):
+            if node.domain == RESOLVED:
+                output = _patch_node(node, index, scope, model.file)
+                scope.types.setdefault(output.name, output)
+                # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
+                if output.name not in declared:
+                    graph.value_info.append(declaration(output.name, output.type, output.shape))
+    return model.proto
 
 
 def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
@@ -514,20 +488,26 @@ def _patch_node(node: NodeProto, index: int, scope: Scope, file: str) -> Value:
             if value.kind not in ("undeclared", "tensor"):
                 raise HalfulpError("an operand is not a tensor", got=str(value))
             if value.type is None:
-                raise _Untyped(value.name, named)
+                hint = "can't be inferred: declare it in the graph's value_info"
+                raise _Untyped(f"the type of {printable(value.name)!r} {hint}", file=file, node=named)
             operands.append(TensorType(value.type, value.shape))
         try:
             output = row.infer(*operands, **attributes)
         except SpecError as error:
             raise SpecError(error.clause, error.message, **error.shown, run=REPAIR) from None
         given = row.check_attributes(attributes)
-    # The parts of its version that the kernel needs.
-    told: dict[str, str | int] = {"version": row.id, "broadcasting": row.broadcasting.name}
-    enforced = {check for clause in row.clauses for check in clause.enforces}
-    for check in filter(enforced.__contains__, _SHAPE_CHECKS):
-        told["clause_" + re.sub("[ -]", "_", check)] = f"{row.id}.{row.clause(check).id}"
-    told |= {name: value for name, value in given.items() if isinstance(value, int)}
     node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
     del node.attribute[:]
-    node.attribute.extend(starmap(helper.make_attribute, told.items()))
+    node.attribute.extend(starmap(helper.make_attribute, _told(row, given).items()))
     return Value(node.output[0], output.type, output.shape)
+
+
+def _told(row: OpVersion, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a custom operator: the parts of its version that the kernel needs."""
+    enforced = {check for clause in row.clauses for check in clause.enforces}
+    clauses = {
+        "clause_" + re.sub("[ -]", "_", check): f"{row.id}.{row.clause(check).id}"
+        for check in filter(enforced.__contains__, _SHAPE_CHECKS)
+    }
+    numbers = {name: value for name, value in given.items() if isinstance(value, int)}
+    return {"version": row.id, "broadcasting": row.broadcasting.name, **clauses, **numbers}

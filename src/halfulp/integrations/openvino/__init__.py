@@ -102,12 +102,9 @@ class _Operator(ov.Op):
 
     def _check_held(self, held: str, declared: str) -> None:
         if held not in (declared, _HELD_AS.get(declared)):
-            raise UnsupportedError(
-                f"OpenVINO passes {self.get_friendly_name()!r} a type that the model does not declare;"
-                " compile it for CPU, with INFERENCE_PRECISION_HINT f32",
-                expected=declared,
-                got=held,
-            )
+            fault = f"OpenVINO passes {self.get_friendly_name()!r} a type that the model does not declare"
+            hint = "compile it for CPU, with INFERENCE_PRECISION_HINT f32"
+            raise UnsupportedError(f"{fault}; {hint}", expected=declared, got=held)
 
 
 class HalfulpPower(_Operator):
@@ -254,7 +251,7 @@ def _replace(model: ov.Model, every_node: bool) -> list[str]:
         if node.get_type_name() in _OURS and node.get_type_info().version_id == "opset1":
             varies = node.get_name() in varying
             # The plugin folds all other nodes, with other code.
-            if every_node or not varies or not _is_exact(node) or _is_enlarged(node):
+            if every_node or not varies or not _is_exact(node):
                 sentences += _substitute(node, varies)
     return sentences
 
@@ -382,20 +379,17 @@ def _is_exact(node: Any) -> bool:
     if node.get_type_name() == "Power":
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
-        return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
+        is_known = same_shape and values.item() in _EXPONENTS
+        return is_known and not _is_enlarged(node) and _passes_trial("Power")
     tiny = np.finfo(np.float32).tiny  # the plugin treats smaller slopes as zero
     are_plain = (np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))).all()
+    # One slope for all elements, or one for each channel by every reading of the shape: a slope of rank 1 is applied to
+    # the channels if their number is its length, and else to the last dim.
+    channels, behind = x[1:2], [1] * (len(x) - 2)
+    by_channel = channels, (*channels, *behind), (1, *channels, *behind)
+    is_clear = values.ndim <= len(x) if values.size == 1 else len(x) > 1 and values.shape in by_channel
     least = 0 if (values >= 0).all() else -2
-    return bool(are_plain) and _is_by_channel(values.shape, x) and _passes_trial("PRelu", least)
-
-
-def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
-    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape."""
-    # A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
-    if int(np.prod(slope)) == 1:
-        return len(slope) <= len(x)
-    behind = [1] * (len(x) - 2)
-    return len(x) > 1 and slope in ((x[1],), (x[1], *behind), (1, x[1], *behind))
+    return bool(are_plain) and is_clear and _passes_trial("PRelu", least)
 
 
 @cache
@@ -453,28 +447,23 @@ def build() -> str:
     """
     target = _library()
     if not target.is_file():
-        names = ("openvino", "tbb")
-        libraries = [str(file) for name in names for file in _FOLDER.glob(f"libs/lib{name}.so.*")]
+        libraries = [*_FOLDER.glob("libs/libopenvino.so.*"), *_FOLDER.glob("libs/libtbb.so.*")]
         if platform.system() != "Linux" or len(libraries) != 2 or not (_FOLDER / "include").is_dir():
-            raise UnsupportedError(
-                "halfulp's operators for OpenVINO in C++ need its headers and libraries",
-                expected="pip install openvino, on Linux",
-                got=f"openvino {ov.__version__} in {_FOLDER}",
-            )
+            need = "halfulp's operators for OpenVINO in C++ need its headers and libraries"
+            found = f"openvino {ov.__version__} in {_FOLDER}"
+            raise UnsupportedError(need, expected="pip install openvino, on Linux", got=found)
         compiler = os.environ.get("CXX") or "c++"
-        libraries.append(get_library())
+        libraries.append(Path(get_library()))
         target.parent.mkdir(parents=True, exist_ok=True)
         written = target.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         options = ["-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"]
         options += [f"-I{get_include()}", f"-I{_FOLDER / 'include'}", "-o", str(written)]
-        options += [str(_SOURCE), *libraries, *(f"-Wl,-rpath,{Path(file).parent}" for file in libraries)]
+        options += map(str, [_SOURCE, *libraries, *(f"-Wl,-rpath,{file.parent}" for file in libraries)])
         try:
             done = subprocess.run([compiler, *options], capture_output=True, text=True)
         except OSError as error:
-            raise UnsupportedError(
-                f"{compiler}: no compiler for C++: {error.strerror}",
-                expected="c++, or another one by the environment variable CXX",
-            ) from None
+            hint, lack = "c++, or another one by the environment variable CXX", "no compiler for C++"
+            raise UnsupportedError(f"{compiler}: {lack}: {error.strerror}", expected=hint) from None
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise UnsupportedError(f"{compiler} does not compile {_SOURCE}: {(errors or [done.stderr])[0]}")

@@ -92,8 +92,8 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
 
 def _is_symbolic(*operands: Any) -> bool:
     """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
-    others = (operand for operand in operands if not isinstance(operand, (Tensor, float, int)))
-    return any(hasattr(type(other), "__torch_function__") for other in others)
+    others = (type(operand) for operand in operands if not isinstance(operand, (Tensor, float, int)))
+    return any(hasattr(kind, "__torch_function__") for kind in others)
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -227,11 +227,8 @@ def _in_mode(function: Any) -> Any:
 
 @operators.constant_when_compiled
 def _warn_of_branches(name: str) -> None:
-    warnings.warn(
-        f"halfulp.integrations.torch.replace: torch.compile and strict export keep torch's own powers inside {name}; "
-        "call halfulp.integrations.torch.pow there",
-        stacklevel=2,
-    )
+    fact = f"torch.compile and strict export keep torch's own powers inside {name}"
+    warnings.warn(f"{__name__}.replace: {fact}; call {__name__}.pow there", stacklevel=2)
 
 
 class PReLU(nn.PReLU):
@@ -248,9 +245,8 @@ class PReLU(nn.PReLU):
         else:  # noqa: RET505 (without it the rest would be compiled too)
             # A mode would see each access to them.
             if torch.overrides.has_torch_function((input, self.weight)):
-                return torch.overrides.handle_torch_function(
-                    _torch_prelu, (input, self.weight), input, self.weight
-                )
+                operands = input, self.weight
+                return torch.overrides.handle_torch_function(_torch_prelu, operands, *operands)
             return _torch_prelu(input, self.weight)
 
 

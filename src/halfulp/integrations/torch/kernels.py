@@ -152,8 +152,8 @@ _kept: list[Any] = []  # the programs that existed when the kernels were taken o
 
 def _put_in() -> None:
     addresses = connect()
-    names = (*addresses, *_WITH_NUMBERS)
-    _torchs.update({name: torch.library.get_kernel(f"aten::{name}", "CPU") for name in names})
+    for name in (*addresses, *_WITH_NUMBERS):
+        _torchs[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
     library = torch.library.Library("aten", "IMPL")
     _REMOVALS.callback(library._destroy)
     with warnings.catch_warnings():
@@ -260,10 +260,9 @@ def _of_base(x: Any, y: Tensor) -> Tensor:
     return _pow("pow.Scalar", x, y)
 
 
-_WITH_NUMBERS = {
-    name: _with_number(name) for name in ("pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "pow_.Scalar")
-}
-_WITH_NUMBERS |= {"pow.Scalar": _of_base, "pow.Scalar_out": partial(_pow, "pow.Scalar_out")}
+_WITH_NUMBERS: dict[str, Any] = {"pow.Scalar": _of_base, "pow.Scalar_out": partial(_pow, "pow.Scalar_out")}
+for _name in ("pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "pow_.Scalar"):
+    _WITH_NUMBERS[_name] = _with_number(_name)
 
 
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:

@@ -52,15 +52,15 @@ def home_of_numbers(device: torch.device) -> torch.device:
 
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
     """Return a number as a tensor without a loss."""
-    device = home_of_numbers(device)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
-        return torch.from_numpy(exponent_array(number)).to(device)
+        return torch.from_numpy(exponent_array(number)).to(home_of_numbers(device))
     dtype = torch.int64 if isinstance(number, int | torch.SymInt) else torch.float64
     return number_tensor(number, dtype, device)
 
 
 def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a 0-d tensor of a type: rounded once; in a graph, of a type that holds it."""
+    device = home_of_numbers(device)
     if not torch.compiler.is_compiling():
         if device == CPU and not _is_watched():
             return constant(number, dtype)
@@ -77,20 +77,15 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
 
 def rounded(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
-    device = home_of_numbers(device)
-    if torch.compiler.is_compiling():
-        if dtype.is_floating_point:
-            return _rounded_once(number_tensor(number, torch.float64, device), dtype)
-        number = fitting(number, dtype)
-    return number_tensor(number, dtype, device)
-
-
-def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a float64 tensor to a type, in steps that the compiler knows."""
-    # torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
-    # set), so that the result is as if rounded once.
+    if not torch.compiler.is_compiling():
+        return number_tensor(number, dtype, device)
+    if not dtype.is_floating_point:
+        return number_tensor(fitting(number, dtype), dtype, device)
+    wide = number_tensor(number, torch.float64, device)
     if dtype in (torch.float64, torch.float32):
         return wide.to(dtype)
+    # torch converts to the small types via float32. Here that step, by what the compiler knows, rounds to odd
+    # (to the neighbour whose last bit is set), so that the result is as if rounded once.
     nearest = wide.to(torch.float32)
     back = nearest.to(torch.float64)
     away = (back.abs() > wide.abs()).to(torch.int32)
