@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -49,11 +50,8 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 def unused(wished: str, taken: Container[str]) -> str:
     """Return an unused name that resembles the one wished for."""
-    name, number = wished, 1
-    while name in taken:
-        number += 1
-        name = f"{wished}_{number}"
-    return name
+    names = chain([wished], (f"{wished}_{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 # Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.
@@ -82,9 +80,7 @@ class Value:
 
 def describe(element_type: str | None, shape: Shape) -> str:
     """Return a type and shape as text."""
-    if shape is None:
-        return element_type or "?"
-    return f"{element_type or '?'}{format_shape(shape)}"
+    return (element_type or "?") + ("" if shape is None else format_shape(shape))
 
 
 @dataclass(slots=True, eq=False)
@@ -143,15 +139,12 @@ class Graph:
     @cached_property  # a graph that is not run does not need it
     def dead_after(self) -> tuple[tuple[str, ...], ...]:
         """For each node, the names that nothing reads after it."""
-        last_reader: dict[str, int] = {}
-        for index, node in enumerate(self.nodes):
-            # A value without readers dies with its maker.
-            last_reader |= dict.fromkeys((*node.reads, *node.outputs), index)
-        dead: list[list[str]] = [[] for _ in self.nodes]
-        results = {value.name for value in self.outputs}
-        for name in last_reader.keys() - results:
-            dead[last_reader[name]].append(name)
-        return tuple(map(tuple, dead))
+        read_later, dead = {value.name for value in self.outputs}, list[tuple[str, ...]]()
+        for node in reversed(self.nodes):
+            names = {*node.reads, *node.outputs} - read_later  # a value without readers dies with its maker
+            read_later |= names
+            dead.append(tuple(names))
+        return tuple(reversed(dead))
 
 
 @dataclass(eq=False)

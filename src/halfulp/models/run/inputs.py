@@ -102,13 +102,10 @@ def _typed(numbers: Array, type: str, what: str) -> Array:
         converted = cast(numbers, target)
     # Python compares numbers exactly. NumPy would convert one to the other's type.
     wide = np.uint64 if "uint" in target.name else np.int64
-    if is_integral(target) and converted.astype(wide).tolist() != numbers.tolist():
+    is_integral = target.kind in "iub" or "int" in target.name
+    if is_integral and converted.astype(wide).tolist() != numbers.tolist():
         raise HalfulpError(f"the numbers fed as {what} don't fit its type", expected=type)
     return converted
-
-
-def is_integral(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iub" or "int" in dtype.name
 
 
 def check(value: Any, declared: Value, what: str, run: str | None = None) -> None:
@@ -116,11 +113,8 @@ def check(value: Any, declared: Value, what: str, run: str | None = None) -> Non
 
     ``run`` is the command that helps where the type is another one.
     """
-    if declared.kind in ("sequence", "map"):
-        fits = isinstance(value, list if declared.kind == "sequence" else dict)
-    else:
-        fits = declared.kind != "tensor" or (isinstance(value, np.ndarray) and declared.fits(value))
-    if not fits:
+    is_of_kind = isinstance(value, _CLASSES.get(declared.kind, object))
+    if not is_of_kind or (declared.kind == "tensor" and not declared.fits(value)):
         is_of_type = not isinstance(value, np.ndarray) or value.dtype.name == declared.type
         shown = {"expected": str(declared), "got": show(value), "run": None if is_of_type else run}
         raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
@@ -140,6 +134,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 # --- inputs that are made up ----------------------------------------------------------------------------
 
+_CLASSES: Mapping[str, type] = {"tensor": np.ndarray, "sequence": list, "map": dict}
 DEFAULT_DIM = 3  # the size of an open dim, if nothing else is known
 _SIDE = 64  # of an image: larger than kernels, and divisible by the usual strides
 _SAMPLES = 512  # of a signal
@@ -162,10 +157,8 @@ _SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
 class Fit:
     """The sizes and values of made-up inputs."""
 
-    # The sizes of dims that the model leaves open, by the names of dim_names. The others become 3.
-    dims: Mapping[str, int] = field(default_factory=dict)
-    # The minimum and maximum of integer and boolean inputs that index, mask or are compared.
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)  # of open size, by dim_names; the others become 3
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of indices, masks and counts
     chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
@@ -199,8 +192,8 @@ class Fit:
         dtype = dtype_named(value.type)
         if value.type == "string":
             return np.asarray(np.char.add("s", np.asarray(rng.integers(0, 9, shape)).astype(str)), object)
-        if is_integral(dtype):
-            low, high = self.ranges.get(value.name, _USUAL[dtype.name.rstrip("0123456789")])
+        if (usual := _USUAL.get(dtype.name.rstrip("0123456789"))) is not None:
+            low, high = self.ranges.get(value.name, usual)
             return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
         normal = np.asarray(rng.standard_normal(shape))
         if dtype.kind == "c":
