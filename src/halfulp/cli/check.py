@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from halfulp.cli import shared
-from halfulp.cli.shared import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
+from halfulp.cli.shared import OUTPUT, WRITE, FailOn, File, Force, Html, Json, Names
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
 from halfulp.options import CheckOptions, takes
@@ -72,7 +72,7 @@ def check(
         File, _FAULTS(help="Findings that are known, which don't count.", metavar="FILE")
     ] = None,
     fail_on: FailOn = "support",
-    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.xml")] = None,
+    output: Annotated[File, WRITE(help="Write the report.", metavar="FILE.json|.html|.xml")] = None,
     json: Json = None,
     html: Html = None,
     junit: Annotated[File, OUTPUT(help="Write a JUnit report, which CI systems show.")] = None,
@@ -245,7 +245,7 @@ def accuracy(
     exhaustive: Annotated[
         bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
-    output: Annotated[File, output_option("Write the report.", "FILE.json")] = None,
+    output: Annotated[File, WRITE(help="Write the report.", metavar="FILE.json")] = None,
     json: Json = None,
     force: Force = False,
 ) -> None:

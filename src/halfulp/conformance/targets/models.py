@@ -209,10 +209,7 @@ def halfulp(threads: int, argument: str) -> Target:
 
 
 def command(threads: int, argument: str) -> Target:
-    """Run any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
-
-    docs/check.md has the form of the files that stand for {model}, {inputs} and {outputs}. A command has no version.
-    """
+    """Run a program once for each case, with files for {model}, {inputs} and {outputs} as docs/check.md says."""
     command = shlex.split(argument)
 
     def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
