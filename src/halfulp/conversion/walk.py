@@ -85,9 +85,8 @@ class Walk(Onnx):
                     rewrite(node, edit)
                 except NoExactForm as error:
                     edit.nodes[made:], edit.changes[noted:] = [node], []
-                    self.refused.update(
-                        dict.fromkeys(filter(None, node.output), (name, where, error.message))
-                    )
+                    why = name, where, error.message
+                    self.refused.update(dict.fromkeys(filter(None, node.output), why))
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
