@@ -108,15 +108,16 @@ def test_times_are_without_those_of_the_nodes_in_bodies():
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_settings_of_a_session(exact):
+    model = Onnx(parsed(f"16: g {NETWORK}"), "m.onnx")
     settings: tuple[dict[str, Any], ...] = ({}, {"threads": 2}, {"optimized": False})
-    options = [engine._options(ort, **each) for each in settings]
+    sessions = [engine.open_session(model, exact=exact, **each) for each in settings]
+    options = [session.get_session_options() for session in sessions]
     spins = [each.get_session_config_entry("session.intra_op.allow_spinning") for each in options]
     assert spins == ["1", "0", "1"]
     every, none = ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     assert [each.graph_optimization_level for each in options] == [every, every, none]
-    model = Onnx(parsed(f"16: g {NETWORK}"), "m.onnx")
-    session = engine.open_session(model, exact=exact)
-    assert ("HalfulpExecutionProvider" in session.get_providers()) <= exact
+    for session in sessions:
+        assert ("HalfulpExecutionProvider" in session.get_providers()) <= exact
 
 
 def test_what_a_refusal_says():

@@ -72,14 +72,10 @@ def parse(text: str, parts: Mapping[str, str] = MappingProxyType({})) -> Term:
 
 def roots(term: Term) -> set[str]:
     """Return the operators of the nodes that can make a term's value."""
-    match term:
-        case ast.Call(func=ast.Name(id=op_type)):
-            return {op_type, _MIRRORED.get(op_type, op_type)}
-        case ast.BinOp(left=left, right=right):
-            return roots(left) | roots(right)
-        case ast.NamedExpr(value=inner):
-            return roots(inner)
-    return set()
+    if isinstance(term, ast.BinOp):
+        return roots(term.left) | roots(term.right)
+    assert isinstance(term, ast.Call) and isinstance(term.func, ast.Name)
+    return {term.func.id, _MIRRORED.get(term.func.id, term.func.id)}
 
 
 # --- matching -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.errors import REPAIR, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx, walk
-from halfulp.models.onnx.infer import Scope, Types, infer_functions, infer_types
+from halfulp.models.onnx.infer import Scope, Types, infer_functions
 from halfulp.specs import OpVersion, in_force
 from halfulp.types import Shape, TensorType
 
@@ -124,7 +124,7 @@ def separate(model: Onnx) -> list[Change]:
     proto, before = model.proto, -1
     while before < len(changes):  # the calls within a copied function may differ now
         before = len(changes)
-        _, kinds = infer_functions(proto, infer_types(proto, model.file), model.file)
+        _, kinds = infer_functions(proto, model.file)
         names = {function.name for function in proto.functions}
         for function in [*proto.functions]:
             if not any(map(walk.is_ours, walk.every_node(function, *walk.reached(proto, function)))):

@@ -270,7 +270,6 @@ class Other(Library):
     """
 
     stream = 1  # CUDA's number of the device's default stream
-
     allocate = None  # type: ignore[assignment]
 
     def memory(self, array: Any) -> Memory:

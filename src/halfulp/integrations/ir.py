@@ -39,15 +39,13 @@ _ATTRIBUTES = ("auto_broadcast", "destination_type", "special_zero")
 
 # Prints OpenVINO's error.
 _CODE = """
-import json, sys
+import contextlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from halfulp.integrations.openvino import core
-try:
+with contextlib.suppress(ImportError, OSError, ValueError):  # this system has no such limit
     import resource
     resource.setrlimit(resource.RLIMIT_DATA, (int(sys.argv[2]),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except (ImportError, OSError, ValueError):  # this system has no such limit
-    pass
 try:
     core().read_model(sys.argv[3])
 except Exception as error:
@@ -190,8 +188,7 @@ def _named_ends(layers: list[Any], faces: list[tuple[Any, Any]]) -> dict[str, An
     wished = [(end, _names(layer, end)) for layer, end in faces]
     for layer in layers:
         name = layer.get_friendly_name()
-        numbered = ((end, end.get_index()) for end in layer.outputs())
-        wished += [(end, (f"{name}.{number}" if number else name,)) for end, number in numbered]
+        wished += [(end, (f"{name}.{n}" if (n := end.get_index()) else name,)) for end in layer.outputs()]
     ends, places = dict[str, Any](), dict[tuple[str, int], tuple[Any, tuple[str, ...]]]()
     for end, names in wished:
         places.setdefault(place_of(end), (end, names))

@@ -170,9 +170,8 @@ def _call(target: str, on_host: Any, x: jax.Array, y: jax.Array, factor: Any, **
         )
         return jnp.where((x == x) | (y == y).all(), array, array)  # varies along a mesh as the operands do
 
-    if not _has_handler(x.dtype, y.dtype):
-        return call_back(x, y)
-    return jax.lax.platform_dependent(x, y, **dict.fromkeys(_PLATFORMS, native), default=call_back)
+    platforms = _PLATFORMS if _has_handler(x.dtype, y.dtype) else ()
+    return jax.lax.platform_dependent(x, y, **dict.fromkeys(platforms, native), default=call_back)
 
 
 @lru_cache(maxsize=256, typed=True)

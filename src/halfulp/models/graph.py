@@ -82,9 +82,7 @@ class Value:
 
 def describe(element_type: str | None, shape: Shape) -> str:
     """Return a type and shape as text."""
-    if shape is None:
-        return element_type or "?"
-    return f"{element_type or '?'}{format_shape(shape)}"
+    return (element_type or "?") + ("" if shape is None else format_shape(shape))
 
 
 @dataclass(slots=True, eq=False)
@@ -143,15 +141,12 @@ class Graph:
     @cached_property  # a graph that is not run does not need it
     def dead_after(self) -> tuple[tuple[str, ...], ...]:
         """For each node, the names that nothing reads after it."""
-        last_reader: dict[str, int] = {}
-        for index, node in enumerate(self.nodes):
-            # A value without readers dies with its maker.
-            last_reader |= dict.fromkeys((*node.reads, *node.outputs), index)
-        dead: list[list[str]] = [[] for _ in self.nodes]
-        results = {value.name for value in self.outputs}
-        for name in last_reader.keys() - results:
-            dead[last_reader[name]].append(name)
-        return tuple(map(tuple, dead))
+        read_later, dead = {value.name for value in self.outputs}, list[tuple[str, ...]]()
+        for node in reversed(self.nodes):
+            names = {*node.reads, *node.outputs} - read_later  # a value without readers dies with its maker
+            read_later |= names
+            dead.append(tuple(names))
+        return tuple(reversed(dead))
 
 
 @dataclass(eq=False)

@@ -14,13 +14,10 @@ from typing import Any
 import gmpy2  # type: ignore[import-untyped]
 import numpy as np
 from gmpy2 import mpfr
-from numpy.typing import NDArray
 
-from halfulp.types import TYPES, ElementType, codes, element_type, float_type, from_integers, integer_range
+from halfulp.types import TYPES, Array, codes, element_type, float_type, from_integers, integer_range
 
 __all__ = ["pow", "prelu"]
-
-Array = NDArray[Any]
 
 # For an integer type. Every int64 and uint64 has fewer digits, and a larger number saturates.
 TOWARD_ZERO = gmpy2.context(
@@ -98,12 +95,12 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: tuple[float, floa
         bases, base_at = _distinct(np.asarray(x))
         exponents, exponent_at = ([y], np.array(0)) if is_number else _distinct(np.asarray(y))
         if scale_bias is not None:
-            bases = _scaled(bases, scale_bias, target)
+            bases = _scaled(bases, scale_bias, target.kind == "float")
         # Each distinct pair is computed once.
         pairs = np.asarray(base_at * len(exponents) + exponent_at)
         distinct, pair_at = np.unique(pairs, return_inverse=True)
         results = [
-            _power(bases[pair // len(exponents)], exponents[pair % len(exponents)], target, directml)
+            _power(bases[pair // len(exponents)], exponents[pair % len(exponents)], target.name, directml)
             for pair in distinct.tolist()
         ]
         encoded = (encode if target.kind == "float" else from_integers)(results, target.name)
@@ -116,26 +113,26 @@ def _distinct(array: Array) -> tuple[list[Any], Array]:
     return decode(bits.view(element_type(array.dtype).dtype)), index.reshape(array.shape)
 
 
-def _scaled(bases: list[Any], scale_bias: tuple[float, float], target: ElementType) -> list[Any]:
+def _scaled(bases: list[Any], scale_bias: tuple[float, float], is_float: bool) -> list[Any]:
     """N6: x * Scale + Bias, rounded once to float32, or to float64 for an integer target."""
     scale, bias = decode(np.array(scale_bias, np.float32))
-    name = "float32" if target.kind == "float" else "float64"
+    name = "float32" if is_float else "float64"
     # An exact zero is +0, except for -0 + -0.
     scaled = decode(encode([to_nearest(name).fma(exact(base), scale, bias) for base in bases], name))
     # N4 knows one zero: to a negative power it is +infinity.
-    return scaled if target.kind == "float" else [base or mpfr(0) for base in scaled]
+    return scaled if is_float else [base or mpfr(0) for base in scaled]
 
 
-def _power(x: int | mpfr, y: int | float | mpfr, target: ElementType, directml: bool) -> Any:
+def _power(x: int | mpfr, y: int | float | mpfr, target: str, directml: bool) -> Any:
     """Return one power: an mpfr to be encoded, or the integer."""
-    is_float = target.kind == "float"
+    is_float = TYPES[target].kind == "float"
     if not is_float and isinstance(x, int) and isinstance(y, int) and y >= 0:
-        return wrap(int(gmpy2.powmod(x, y, 1 << target.bits)), target.name)  # N3
+        return wrap(int(gmpy2.powmod(x, y, 1 << TYPES[target].bits)), target)  # N3
     # MPFR has the special values of C23 F.10.4.4.
-    result = (to_nearest(target.name) if is_float else TOWARD_ZERO).pow(exact(x), exact(y))
+    result = (to_nearest(target) if is_float else TOWARD_ZERO).pow(exact(x), exact(y))
     if directml and x < 0 and not gmpy2.is_integer(exact(y)):  # N9; an infinity is not an integer
         result = mpfr("nan")
-    return result if is_float else saturate(result, target.name)
+    return result if is_float else saturate(result, target)
 
 
 def prelu(x: Any, slope: Any) -> Array:

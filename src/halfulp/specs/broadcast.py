@@ -122,8 +122,9 @@ def _one_element(y: tuple[Dim, ...]) -> bool | None:
     return True if all(dim == 1 for dim in y) else None
 
 
-def _arrange_shared_or_channel(x: Any, y: Any, attributes: Attributes) -> Any:
-    if _one_element(y) is not False:  # a tensor whose dims are symbols may have one element
+def _shared_or_channel(x: Any, y: Any, attributes: Attributes) -> Any:
+    # A tensor whose dims are symbols may have one element.
+    if x is None or y is None or _one_element(y) is not False:
         return ()
     if len(y) == 1 and (len(x) < 2 or _differ(x[1], y[0])):
         raise Mismatch("shape", "{y} must have one element, or one for each channel (dim 1) of {x}")
@@ -134,12 +135,8 @@ SHARED_OR_CHANNEL = Rule(
     "shared or per channel",
     "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
     " of higher rank is broadcast unidirectionally to {x}.",
-    lambda x, y, attributes: (
-        x
-        if x is None or y is None
-        else _infer_unidirectional(x, _arrange_shared_or_channel(x, y, attributes), attributes)
-    ),
-    _arrange_shared_or_channel,
+    lambda x, y, attributes: _infer_unidirectional(x, _shared_or_channel(x, y, attributes), attributes),
+    _shared_or_channel,
 )
 
 

@@ -351,6 +351,8 @@ def _scale_bias(value: Any) -> ScaleBias:
     return ScaleBias(_float(scale), _float(bias))
 
 
+# For each type a function that returns a value in its one form, or raises an error; and what it takes, in words. Only
+# that of a string is given one.
 CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "INT": (operator.index, "an INT"),
     "INTS": (lambda value: tuple(map(operator.index, value)), "INTS: a sequence of integers"),
@@ -361,11 +363,6 @@ CHECKERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None",
     ),
 }
-"""For each type a function that returns a value in its one form, or raises an error; and what it takes, in words.
-
-Only a string is given one.
-"""
-
 
 # --- the questions that several rows share, with halfulp's choices -------------------------------
 #

@@ -19,8 +19,6 @@ GENERATORS: dict[Group, Callable[[OpVersion, Types, Mode], Iterator[Case]]]
 GENERATORS = {group: partial(values.elementwise, group) for group in values.PAIRS}
 GENERATORS |= {group: partial(shapes.attempted, group) for group in ("broadcast", "invalid")}
 GENERATORS["reproducibility"] = shapes.reproducibility
-# The types of operands which all have one type of 16 bits or more.
-_WIDE = {(row.name,) * count for row in TYPES.values() if row.bits >= 16 for count in (1, 2)}
 
 
 def cases(
@@ -54,9 +52,10 @@ def cases(
     for row in rows:
         pairs = list(type_pairs(row, names))
         one_for_all = min(pairs, key=lambda pair: {*pair} != {"float32"}, default=())
-        once = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+        once = {"full": {"invalid"}, "quick": {"invalid", "broadcast", "reproducibility"}}[mode]
         for pair, group in product(pairs, GROUPS):
-            is_tried = group == "reproducibility" and newest[row.standard, row.name] is row and pair in _WIDE
+            is_wide = len({*pair}) == 1 and TYPES[pair[0]].bits >= 16
+            is_tried = group == "reproducibility" and newest[row.standard, row.name] is row and is_wide
             if pair == one_for_all or group not in once or is_tried:
                 yield from GENERATORS[group](row, pair, mode)
 

@@ -81,13 +81,9 @@ def _attempt(
 ) -> Attempt:
     """Return an attempt with the row's verdict, by default with shapes and attributes that every row takes."""
     shapes = shapes or ((*[1] * (values.least_rank(row) - 2), 2, 3),) * len(types)
-    attributes = _required(row) if attributes is None else attributes
+    if attributes is None:
+        attributes = {attribute.name: 2.0 for attribute in row.attributes if attribute.required}
     return Attempt(name, refusal(row, zip(types, shapes, strict=True), attributes), shapes, types, attributes)
-
-
-def _required(row: OpVersion) -> dict[str, Any]:
-    """Return attributes with which nothing is wrong."""
-    return {attribute.name: 2.0 for attribute in row.attributes if attribute.required}
 
 
 def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str | None:
@@ -183,7 +179,7 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
     """Yield attributes of wrong types and values, missing attributes, unknown attributes."""
-    fine = _required(row)
+    fine = _attempt(row, types, "").attributes
     by_type = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
     known, wrong = {attribute.name for attribute in row.attributes}, list[dict[str, Any]]()
     for attribute in row.attributes:
@@ -239,10 +235,7 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
     tiled = (line(row, x), line(row, np.tile(y, len(x) // _ROW)))
     tensor = replace(base, id=case_id(row, types, "reproducibility", "line"), inputs=tiled)
-    rows = _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
-    if rows is not None:
-        yield tensor
-        yield rows
+    yield from _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
     many = replace(_case(row, types, "many", _MANY), threads=1)
     yield many
     for threads in _THREADS[mode]:
@@ -276,15 +269,14 @@ def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
     return _again(base, name, aspect, inputs=inputs, positions=order)
 
 
-def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
-    """Return the case with the first second operand of ``options`` that the document allows, or None."""
-    for attributes in ({}, {"broadcast": 1}):
-        for y in options:
-            if refusal(tensor.row, (x, y), attributes) is None:
-                case = _again(tensor, name, aspect, inputs=(x, y), attributes=attributes)
-                if not unspecified(case).whole:
-                    return case
-    return None
+def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Iterator[Case]:
+    """Yield a case and the one with the first second operand of ``options`` that the document allows, if any."""
+    for attributes, y in product(({}, {"broadcast": 1}), options):
+        if refusal(tensor.row, (x, y), attributes) is None:
+            case = _again(tensor, name, aspect, inputs=(x, y), attributes=attributes)
+            if not unspecified(case).whole:
+                yield from (tensor, case)
+                return
 
 
 def _scalars(row: OpVersion, types: Types, base: Case, numbers: tuple[float, ...]) -> Iterator[Case]:
@@ -298,9 +290,8 @@ def _scalars(row: OpVersion, types: Types, base: Case, numbers: tuple[float, ...
         name = f"{value:.4g}"
         id = case_id(row, types, "reproducibility", f"all-{name}")
         tensor = replace(base, id=id, inputs=(x, np.broadcast_to(number, x.shape).copy()))
-        scalar = _fitting(tensor, f"scalar-{name}", "scalar exponent", x, [number.reshape(()), number])
-        if scalar is not None:
-            yield tensor
-            yield scalar
-            # Compilers replace powers that they know, such as x^2 by x * x.
+        pair = [*_fitting(tensor, f"scalar-{name}", "scalar exponent", x, [number.reshape(()), number])]
+        yield from pair
+        # Compilers replace powers that they know, such as x^2 by x * x.
+        for scalar in pair[1:]:
             yield _again(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))

@@ -8,12 +8,10 @@ everything comes from the raw stream, by arithmetic that is exact or rounded onc
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import islice
-from operator import add
+from operator import add, eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +25,7 @@ from halfulp.specs import OpVersion
 from halfulp.types import TYPES, codes, float_type, from_codes, from_integers, integer_range, integers_within
 
 Types = tuple[str, ...]
+INF, NAN = np.inf, np.nan
 
 
 class Random:
@@ -160,9 +159,7 @@ def bases(name: str, random: Random, count: int) -> Array:
 
 def finite(array: Array) -> Array:
     """Return an array with 1 in place of each infinity and NaN."""
-    if TYPES[array.dtype.name].kind != "float":
-        return array
-    return np.where(np.isfinite(array), array, np.array(1).astype(array.dtype))
+    return np.where(np.isfinite(array.astype(np.float64)), array, np.array(1).astype(array.dtype))
 
 
 def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
@@ -194,23 +191,25 @@ _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 @cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
-    random, names = Random(f"exact cases {x_name} {y_name} {number}"), (x_name, y_name)
-    tried = (_exact_pair(x_name, random) for _ in range(3 * count))
-    fitting = (pair for pair in tried if all(map(_representable, pair, names)))
-    arrays = []
-    for name, numbers in zip(names, zip(*islice(fitting, count), strict=True), strict=True):
-        if TYPES[name].kind == "float":
-            arrays.append(cast(np.array(list(map(float, numbers))), name))
-        else:
-            arrays.append(from_integers(map(int, numbers), name))
-    return Pairs(*arrays)
+    random = Random(f"exact cases {x_name} {y_name} {number}")
+    tried = zip(*(_exact_pair(x_name, random) for _ in range(3 * count)), strict=True)
+    (x, has_x), (y, has_y) = map(_nearest, tried, (x_name, y_name))
+    return Pairs(x[has_x & has_y][:count], y[has_x & has_y][:count])
+
+
+def _nearest(numbers: Sequence[Fraction], name: str) -> tuple[Array, Array]:
+    """Return numbers converted to a type, and which of them it has."""
+    if TYPES[name].kind == "float":
+        array = cast(np.array([float(number) if abs(number) < 2**1024 else INF for number in numbers]), name)
+        kept = array.astype(np.float64)
+    else:
+        array = from_integers(map(int, numbers), name)
+        kept = array.astype(object)
+    return array, np.array(list(map(eq, numbers, kept.tolist())))
 
 
 def _exact_pair(name: str, random: Random) -> tuple[Fraction, Fraction]:
-    """Return x and y, which their types may lack.
-
-    The power of a float is normal, subnormal, or a tie in either range, that of an integer up to the ends of the range.
-    """
+    """Return x and y, which their types may lack, with an exact power or a tie, anywhere in the range."""
     e = 0
     if TYPES[name].kind != "float":
         f, bits = random.integer(0, _MOST_ROOTS), TYPES[name].bits
@@ -243,15 +242,6 @@ def _exponent_for(root: int, digits: int, random: Random) -> int:
     while (root ** (n + 1)).bit_length() <= digits:
         n += 1
     return n if random.one() < 0.5 else random.integer(0, n)
-
-
-def _representable(value: Fraction, name: str) -> bool:
-    if TYPES[name].kind != "float":
-        least, largest = integer_range(name)
-        return value.denominator == 1 and least <= value <= largest
-    with suppress(OverflowError):
-        return bool(value == cast(np.array(float(value)), name).astype(np.float64).item())
-    return False
 
 
 # --- cases of pairs --------------------------------------------------------------------------------
@@ -313,8 +303,6 @@ def _parts(row: OpVersion, pairs: Pairs) -> dict[str, tuple[tuple[Array, ...], d
 
 _SETS = {"quick": 1, "full": 4}
 _COUNT = 1000
-# The exponents of an operator that has them as an attribute.
-_ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
 
@@ -333,17 +321,15 @@ def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
         return prelu_values(types[0], random, count)
     if len(types) == 2:
         return pow_values(*types, random, count)
-    exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), count)
-    return Pairs(bases(types[0], random, count), exponents)
+    exponents = np.array([2, 0.5, 3, -1, 1 / 3, -2.5, 7], np.float32)  # few, as each makes a case
+    return Pairs(bases(types[0], random, count), np.resize(exponents, count))
 
 
 # --- special values ------------------------------------------------------------------------------
 
-INF, NAN = np.inf, np.nan
 _BASES = (-INF, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, INF, NAN)
 _EXPONENTS = (-INF, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, INF, NAN)
 _SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
-_INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
 
 
 def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]]:
@@ -362,7 +348,7 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pai
 def chosen(name: str, values: tuple[float, ...]) -> Array:
     """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
-        return integers_within([*integer_range(name), *_INTEGERS], name)
+        return integers_within([*integer_range(name), *range(-3, 4)], name)
     given, array = np.array(values), cast(np.array(values), name)
     kept = array.astype(np.float64)
     return np.asarray(array[(codes(kept) == codes(given)) | (np.isnan(kept) & np.isnan(given))])
@@ -458,9 +444,8 @@ def end_logs(name: str, random: Random, count: int) -> Array:
     else:
         bits = integer_range(name)[1].bit_length()
         ends, unit = [bits, bits, 1, 0], 2.0**-8
-    offsets = random.mixed(
-        random.normal(count) * unit, random.choose([0, 1e-9, -1e-9, 0.3, -0.3], count), random.normal(count)
-    )
+    near, steps = random.normal(count) * unit, random.choose([0, 1e-9, -1e-9, 0.3, -0.3], count)
+    offsets = random.mixed(near, steps, random.normal(count))
     return random.choose(np.array(ends, float), count) + offsets
 
 

@@ -10,7 +10,7 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -25,8 +25,6 @@ from halfulp.types import element_type
 
 _LONGEST_LINE = 1000  # of a program's answer
 
-_Function = Callable[[Any, Any], Any]
-
 
 def _written(case: Case, otherwise: Any = None) -> Any:
     """Return y as a Python number where a person would write one, as in ``x ** 3``: as a constant or of scalars."""
@@ -39,7 +37,13 @@ def _is_prelu(case: Case) -> bool:
     return case.row.kernel == "prelu"
 
 
-def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[str, str] = {}) -> Target:
+def _of_namespace(name: str, threads: int, argument: str) -> Target:
+    """Compute ``x**y``, with all that it needs loaded before memory is limited."""
+    xp: Any = import_module(name)
+    xp.ones(1)
+    to_numpy = getattr(xp, "asnumpy", np.asarray)
+    told = {"CUDA": str(xp.cuda.runtime.runtimeGetVersion())} if name == "cupy" else {}
+
     @np.errstate(all="ignore")
     def run(case: Case) -> list[Array]:
         x, y = map(xp.asarray, case.inputs)
@@ -47,19 +51,11 @@ def _of_namespace(xp: Any, to_numpy: Callable[[Any], Array], versions: Mapping[s
             return [to_numpy(xp.where(x < 0, x * y, x))]
         return [to_numpy(xp.asarray(x ** _written(case, y)).astype(x.dtype))]
 
-    return Target(run, versions=versions)
+    return Target(run, versions=told)
 
 
-def numpy(threads: int, argument: str) -> Target:
-    """Compute ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
-    return _of_namespace(np, np.asarray)
-
-
-def cupy(threads: int, argument: str) -> Target:
-    """Compute ``x**y`` on a CUDA device, with all that it needs loaded before memory is limited."""
-    cupy: Any = import_module("cupy")
-    cupy.ones(1)
-    return _of_namespace(cupy, cupy.asnumpy, {"CUDA": str(cupy.cuda.runtime.runtimeGetVersion())})
+numpy = partial(_of_namespace, "numpy")  # on one thread, with ml_dtypes for the types that NumPy lacks
+cupy = partial(_of_namespace, "cupy")  # on a CUDA device
 
 
 def torch(threads: int, argument: str, *, is_compiled: bool = False) -> Target:
@@ -127,16 +123,9 @@ def function(threads: int, argument: str) -> Target:
 
 
 def pipe(threads: int, argument: str) -> Target:
-    """Start a program once, and ask it for each case on its standard input: a kernel in C or any other language.
+    """Start a program once, and ask it for each case on its standard input.
 
-    A request is a line of text, then the elements of x and those of y, little-endian, in arrays of one shape::
-
-        pow float32 int64 1000 4000 8000
-
-    It names the operation (pow or prelu), the types of x and y, the number of elements, and the bytes of x and of y.
-    The answer is a line ``ok``, then the result's elements, of x's type; or a line ``no``, with a reason, if the
-    program does not offer this. NumPy's names of types are used. Types of less than 8 bits take a byte for each
-    element.
+    docs/how-to/check-your-runtime.md has the form of requests and answers: ``pow float32 int64 1000 4000 8000``.
     """
     process: Any = subprocess.Popen(shlex.split(argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -164,7 +153,7 @@ def pipe(threads: int, argument: str) -> Target:
 # --- libraries that take a few lines -----------------------------------------------------------------
 
 
-def library(pow: _Function, prelu: Any = None, versions: Mapping[str, str] = {}) -> Target:
+def library(pow: Any, prelu: Any = None, versions: Mapping[str, str] = {}) -> Target:
     """Return the target of functions of arrays that broadcast; by NotImplementedError they lack the types."""
 
     def run(case: Case) -> list[Array]:
@@ -187,7 +176,7 @@ def libm(threads: int, argument: str) -> Target:
     return library(lambda x, y: functions[x.dtype.name](x, y), versions={name: version} if name else {})
 
 
-def _function_of(library: ctypes.CDLL, name: str) -> _Function:
+def _function_of(library: ctypes.CDLL, name: str) -> Any:
     """Return ``double f(double, double)``, or of floats if its name ends in f, as a function of arrays."""
     kind = ctypes.c_float if name.endswith("f") else ctypes.c_double
     function = library[name]

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from halfulp.conformance.case import Case, expected
 from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, ending, imported
 from halfulp.errors import HalfulpError, UnsupportedError, named
 from halfulp.models.files import read_npz
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS
 from halfulp.models.onnx.tensors import declaration, dtype_of
 from halfulp.specs import TensorType
 
 _PROVIDER_ALIASES = {"directml": "Dml", "trt": "Tensorrt"}
-_LEAST_IR = 4  # before version 4 an initializer was also a graph input, which could be fed
 
 
 def model(case: Case) -> onnx.ModelProto:
@@ -33,7 +33,7 @@ def model(case: Case) -> onnx.ModelProto:
     row = case.row
     if row.format != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
-    output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
+    output, inputs, fed = row.outputs[0].name, _inputs(case), model_inputs(case)
     if case.declared is not None:
         result = case.declared
     elif case.clause is not None:  # its shape is unknown
@@ -41,31 +41,28 @@ def model(case: Case) -> onnx.ModelProto:
         result = TensorType(case.types[0], tuple(f"{output}_{i}" for i in range(rank)))
     else:
         result = row.infer(*case.inputs, **case.attributes)
-    named_inputs = zip(names, case.inputs, strict=True)
     graph = helper.make_graph(
-        [helper.make_node(row.name, names, [output], **case.attributes)],
+        [helper.make_node(row.name, list(inputs), [output], **case.attributes)],
         row.name,
         [declaration(name, array.dtype.name, array.shape) for name, array in fed.items()],
         [declaration(output, *result)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in named_inputs if name not in fed],
+        [onnx.numpy_helper.from_array(array, name) for name, array in inputs.items() if name not in fed],
     )
     opset = helper.make_opsetid("", int(row.version))
-    ir_version = max(_LEAST_IR, helper.find_min_ir_version_for([opset]))
+    ir_version = max(OLDEST_IR_OF_DEFAULTS, helper.find_min_ir_version_for([opset]))
     return helper.make_model(
         graph, opset_imports=[opset], ir_version=ir_version, producer_name="halfulp", doc_string=case.id
     )
 
 
-def input_names(case: Case) -> list[str]:
-    """Return the names of a case's inputs, as the operator's document has them; beyond those, ``extra``."""
-    names = [port.name for port in case.row.inputs]
-    return [*names, "extra"][: len(case.inputs)]
+def _inputs(case: Case) -> dict[str, Array]:
+    """Return a case's inputs by their names in the operator's document; one beyond those is ``extra``."""
+    return dict(zip([*(port.name for port in case.row.inputs), "extra"], case.inputs, strict=False))
 
 
 def model_inputs(case: Case) -> dict[str, Array]:
     """Return by name the inputs that are fed, because they are not constants."""
-    named = zip(input_names(case), case.inputs, strict=True)
-    return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
+    return {name: it for i, (name, it) in enumerate(_inputs(case).items()) if i not in case.constants}
 
 
 # --- runtimes that take a model ------------------------------------------------------------------
@@ -76,21 +73,19 @@ def _prepared(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model(case), model_inputs(case)
 
 
-def reference(threads: int, argument: str) -> Target:
+def reference(threads: int, argument: str, *, is_converted: bool = False) -> Target:
     """Evaluate the model with the onnx package's ReferenceEvaluator."""
     evaluator: Any = import_module("onnx.reference").ReferenceEvaluator
-    return Target(lambda model, inputs: list(evaluator(model).run(None, inputs)), _prepared)
-
-
-def converter(threads: int, argument: str) -> Target:
-    """Convert the model to the newest opset with the onnx package's version converter, and evaluate it."""
-    evaluate = reference(threads, argument).run
 
     def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-        newest = onnx.version_converter.convert_version(model, onnx.defs.onnx_opset_version())
-        return evaluate(newest, inputs)
+        if is_converted:
+            model = onnx.version_converter.convert_version(model, onnx.defs.onnx_opset_version())
+        return list(evaluator(model).run(None, inputs))
 
     return Target(run, _prepared)
+
+
+converter = partial(reference, is_converted=True)  # to the newest opset, by the package's version converter
 
 
 def onnxruntime(threads: int, argument: str) -> Target:
@@ -216,10 +211,7 @@ def halfulp(threads: int, argument: str) -> Target:
 def command(threads: int, argument: str) -> Target:
     """Run any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
 
-    The argument has {model}, {inputs} and {outputs} in it. The inputs and outputs are .npz files, an entry for each
-    name in the model. For types that NumPy lacks (bfloat16) an entry holds the bits, as NumPy stores arrays of
-    ml_dtypes: items of type ``V2``. In the outputs, unsigned integers of that width are accepted too. The model has
-    the types. A command has no version.
+    docs/check.md has the form of the files that stand for {model}, {inputs} and {outputs}. A command has no version.
     """
     command = shlex.split(argument)
 
@@ -228,9 +220,8 @@ def command(threads: int, argument: str) -> Target:
             files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
             files["model.onnx"].write_bytes(model.SerializeToString())
             np.savez(files["inputs.npz"], allow_pickle=False, **inputs)
-            words = command
-            for name, path in files.items():
-                words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
+            places = {path.stem: str(path) for path in files.values()}
+            words = [re.sub("{(model|inputs|outputs)}", lambda m: places[m[1]], word) for word in command]
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
             if code := done.returncode:
                 number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
@@ -245,11 +236,8 @@ def command(threads: int, argument: str) -> Target:
                 entries = read_npz(files["outputs.npz"])
             except HalfulpError as error:
                 raise RuntimeError(error.message.replace(str(files["outputs.npz"]), "its outputs")) from None
-        return [
-            _typed(entries[value.name], value.type.tensor_type.elem_type)
-            for value in model.graph.output
-            if value.name in entries
-        ]
+        written = (value for value in model.graph.output if value.name in entries)
+        return [_typed(entries[value.name], value.type.tensor_type.elem_type) for value in written]
 
     return Target(run, _prepared)
 
@@ -257,9 +245,8 @@ def command(threads: int, argument: str) -> Target:
 def _typed(array: Array, number: int) -> Array:
     """Return the bits of a type that NumPy lacks as that type."""
     dtype = dtype_of(number)
-    if dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
-        return array
-    return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array
+    is_bits = dtype.isbuiltin != 1 and array.dtype.kind in "Vu" and array.itemsize == dtype.itemsize
+    return array.view(dtype) if is_bits else array
 
 
 # --- runtimes that take a few lines ------------------------------------------------------------------

@@ -62,13 +62,13 @@ _FOLDING, _FUSION = "ConstantFolding", "LayerNormFusionL1"
 _KEYWORDS = ("provider_options", "disabled_optimizers", "enable_fallback", "read_config_from_model")
 """The keywords of ``InferenceSession``."""
 
-# The types that NumPy lacks and that ONNX stores unpacked; and by ONNX Runtime's names.
+# The types that NumPy lacks and that ONNX stores unpacked, by their names and by ONNX Runtime's.
 _SMALL = {
     name: row
-    for name, row in TYPES.items()
-    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, name)
+    for row in TYPES.values()
+    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, row.name)
+    for name in (row.name, f"tensor({row.onnx})")
 }
-_SMALL_TENSORS = {f"tensor({row.onnx})": row for row in _SMALL.values()}
 
 
 def session(
@@ -206,25 +206,19 @@ def _bytes_of(model: Any) -> Any:
         return mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
-_VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
+# The tag of a field, and a number or the length of what follows, if the kind of the field has one.
+_FIELD = re.compile(rb"([\x80-\xff]{0,9}[\x00-\x7f])([\x80-\xff]{0,9}[\x00-\x7f])?")
 
 
 def _has_functions(data: bytes | mmap) -> bool:
     """Return whether a serialized model has functions, by the tags of its fields."""
     place = 0
-
-    def number() -> int:
-        nonlocal place
-        digits = _VARINT.match(data, place)[0]  # type: ignore[index]
-        place += len(digits)
-        return sum((digit & 127) << 7 * n for n, digit in enumerate(digits))
-
-    while place < len(data):
-        field, kind = divmod(number(), 8)
-        if field == ModelProto.FUNCTIONS_FIELD_NUMBER:
+    while place < len(data) and (field := _FIELD.match(data, place)):
+        numbers = (enumerate(digits or b"") for digits in field.groups())
+        tag, length = (sum((digit & 127) << 7 * n for n, digit in digits) for digits in numbers)
+        if tag >> 3 == ModelProto.FUNCTIONS_FIELD_NUMBER:
             return True
-        length = {1: 8, 5: 4}.get(kind, 0) or number() * (kind == 2)
-        place += length
+        place = {1: field.end(1) + 8, 2: field.end() + length, 5: field.end(1) + 4}.get(tag & 7, field.end())
     return False
 
 
@@ -262,7 +256,7 @@ def provider(
         choices = "operators are Pow and PRelu, fusions keep or exact"
         raise ValueError(f"{choices}; got {operators!r}, {fusions!r}")
     if session_options is None:
-        if fusions != "keep" or len({*operators}) == 1:
+        if (fusions, {*operators}) != ("keep", {*SUPPORTED_OPS}):
             raise ValueError("a choice of operators or fusions needs session_options")
         hint = ", or provider(session_options)"
         _require(ort, (1, 25), "this onnxruntime would ignore the provider's name", hint)
@@ -356,14 +350,14 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         >>> run(session(model), {"x": np.array([-0.5, 3], ml_dtypes.bfloat16)})
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
-    names = [output.name for output in session.get_outputs()]
+    outputs = session.get_outputs()
+    names, types = [output.name for output in outputs], [output.type for output in outputs]
     arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
     # onnxruntime reads an array in the machine's byte order, whatever its dtype says.
     native = {name: a.astype(a.dtype.newbyteorder("="), copy=False) for name, a in arrays.items()}
     inputs = {**inputs, **native}
-    kinds = {str(getattr(value, "dtype", "")) for value in inputs.values()}
-    gives_small = any(output.type in _SMALL_TENSORS for output in session.get_outputs())
-    if not gives_small and kinds.isdisjoint(_SMALL):
+    types += [str(getattr(value, "dtype", "")) for value in inputs.values()]
+    if _SMALL.keys().isdisjoint(types):
         return dict(zip(names, session.run(names, inputs), strict=True))
     values = {name: _ort_value(value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
@@ -408,7 +402,7 @@ def _entry(session_options: Any, key: str) -> str:
 
 
 def _array(value: Any) -> Any:
-    row = _SMALL_TENSORS.get(value.data_type())
+    row = _SMALL.get(value.data_type())
     if row is None:
         return value.numpy()
     word, place = np.dtype(f"u{row.dtype.itemsize}").str, (value.data_ptr(), False)

@@ -72,16 +72,31 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
-def open_session(model: Onnx, *, exact: bool = True, **settings: Any) -> Any:
-    """Return a session; with ``exact``, Pow and PRelu run on halfulp's kernels. ``settings`` are its options'."""
+def open_session(
+    model: Onnx, *, exact: bool = True, optimized: bool = True, threads: int = 0, profile: str = ""
+) -> Any:
+    """Return a session, with halfulp's kernels if ``exact``; may it replace nodes, and its threads (0: it chooses).
+
+    ``profile`` is the prefix of the names of profiles, if it makes any.
+    """
     proto, file = model.proto, model.file
     try:
         ort = plugin.installed()
-        options = _options(ort, **settings)
+        options = ort.SessionOptions()
+        options.log_severity_level = 4  # errors have the same texts
+        options.intra_op_num_threads = threads
+        # Threads that spin would slow other timed code.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads else "1")
+        if profile:
+            options.enable_profiling, options.profile_file_prefix = True, profile
+        if not optimized:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            # By default casts of all weights run first, and their results are in memory together.
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
         plugin.find_external_data(options, model)
         if not exact:
             return ort.InferenceSession(proto.SerializeToString(), options)
-        return plugin.open_session(_named(proto) if options.enable_profiling else proto, options)
+        return plugin.open_session(_named(proto) if profile else proto, options)
     except HalfulpError as error:
         if error.clause is not None:
             raise
@@ -93,23 +108,6 @@ def open_session(model: Onnx, *, exact: bool = True, **settings: Any) -> Any:
         if "Could not find an implementation" in reason and TensorProto.BFLOAT16 in types:
             reason += f"; bfloat16 has few kernels: {command(file, 'convert', float32='all')}"
         raise Refused(f"{file}: refused by onnxruntime: {reason}") from None
-
-
-def _options(ort: Any, *, optimized: bool = True, threads: int = 0, profile: str = "") -> Any:
-    """Return options of a session: may it replace nodes, its threads (0: it chooses), and a prefix of its profiles."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4  # errors have the same texts
-    options.intra_op_num_threads = threads
-    # Threads that spin would slow other timed code.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads else "1")
-    if profile:
-        options.enable_profiling = True
-        options.profile_file_prefix = profile
-    if not optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        # By default casts of all weights run first, and their results are in memory together.
-        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    return options
 
 
 def _named(model: ModelProto) -> ModelProto:

@@ -325,16 +325,13 @@ def _substitute(node: Any, varies: bool) -> list[str]:
 
 _MARK = "DisablePrecisionConversion_0"
 
-_CARRIER = """<net name="carrier" version="11">
-  <layers>
-    <layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
-      <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
-      <output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
-    <layer id="1" name="y" type="Result" version="opset1">
-      <input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
-  </layers>
-  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
-</net>"""
+_CARRIER = """<net name="carrier" version="11"><layers>
+  <layer id="0" name="x" type="Parameter" version="opset1"><data shape="1" element_type="f32"/>
+    <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
+    <output><port id="0" precision="FP32"><dim>1</dim></port></output></layer>
+  <layer id="1" name="y" type="Result" version="opset1">
+    <input><port id="0" precision="FP32"><dim>1</dim></port></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"""
 
 
 @cache

@@ -105,13 +105,12 @@ class Runner(Compiled):
             if layer.status != ov.ProfilingInfo.Status.EXECUTED:
                 continue
             name, kind, seconds = layer.node_name, layer.node_type, layer.real_time.total_seconds()
-            row = NodeRun(f"'{printable(name)}' ({kind})", kind, "openvino", seconds=seconds, calls=1)
+            label, in_halfulp = f"'{printable(name)}' ({kind})", name in self._ours
+            row = NodeRun(label, kind, "halfulp" if in_halfulp else "openvino", seconds=seconds, calls=1)
             if name in nodes:
                 node, known = nodes[name], self._model.graph.declared
                 row.label, row.operator = node.label, node.operator
                 row.inputs = tuple(str(known[operand]) for operand in node.inputs)
                 row.outputs = tuple(str(known[output]) for output in node.outputs)
-            if name in self._ours:
-                row.engine = "halfulp"
             rows.append(row)
         return RunReport(rows)

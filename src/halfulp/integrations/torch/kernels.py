@@ -195,35 +195,28 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
             out.resize_(result.shape).as_strided_(result.shape, result.stride())
         if target.shape == result.shape:
             return target.copy_(result)
-    return _by_torch(name, x, y, **({} if out is None else {"out": out}))
-
-
-def _by_torch(name: str, x: Any, y: Any, **out: Tensor) -> Tensor:
-    """Call torch's kernel. It raises torch's own error, unless it knows these types."""
-    if not isinstance(x, Tensor):  # torch's kernel for numbers cannot be called by itself
+    # torch's kernel raises torch's own error, unless it knows these types. That for numbers cannot be called by itself.
+    if not isinstance(x, Tensor):
         dtype = torch.result_type(x, y)
         x, y = torch.tensor(x).to(dtype), y.contiguous() if x != 1 else y.new_zeros(y.shape)
         name = name.replace("Scalar", "Tensor_Tensor")
-    return _torchs[name].call_boxed(_CPU, x, y, **out)
+    return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
 
 
 def _power(x: Any, y: Any) -> Tensor | None:
     dtype = torch.result_type(x, y)
     if dtype not in DTYPES:
         return None
-    try:
+    try:  # an integer may be one that torch wraps around, shapes may not broadcast
         base = x.to(dtype) if isinstance(x, Tensor) else constant(x, dtype)
-    except HalfulpError:
-        return None  # an integer that torch wraps around
+        torch.broadcast_shapes(base.shape, y.shape if isinstance(y, Tensor) else ())
+    except (HalfulpError, RuntimeError):
+        return None
     is_long = isinstance(y, int) and y >= 1 << 63  # torch takes it beside floats, as a float
     if isinstance(y, float) or (is_long and dtype in _FLOATS):
         return _OF_FLOAT(base, float(y))
     if not isinstance(y, Tensor):
         return None if is_long or (y < 0 and dtype not in _FLOATS) else _OF_INT(base, y)
-    try:
-        torch.broadcast_shapes(base.shape, y.shape)
-    except RuntimeError:
-        return None
     y = y if y.dtype in DTYPES else y.to(dtype)
     return _POWER(base, y if isinstance(x, Tensor) else y.contiguous())
 

@@ -406,10 +406,8 @@ def _address_of(name: str) -> int:
 def connect() -> dict[str, int]:
     """Return the kernels for torch's own operators, and register those for halfulp's."""
     try:
-        dtypes = {
-            getattr(RUNTIME, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
-            for dtype in DTYPES.values()
-        }
+        names = [dtype.name for dtype in DTYPES.values()]
+        dtypes = {getattr(RUNTIME, f"aoti_torch_dtype_{name}")(): list(TYPES).index(name) for name in names}
         kernels = hu.torch_kernels(_address_of, dtypes).items()
     except AttributeError:
         lack = "this build of torch has no stable ABI (aoti_torch_library_impl)"
@@ -424,10 +422,8 @@ def connect() -> dict[str, int]:
 
 def registered(namespace: str, kernels: dict[str, int]) -> Callable[[], object]:
     """Register kernels for the CPU, and return a function that removes them."""
-    handle = ctypes.c_void_p()
-    failed = RUNTIME.aoti_torch_library_init_impl(
-        namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0), ctypes.byref(handle)
-    )
+    handle, where = ctypes.c_void_p(), (namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0))
+    failed = RUNTIME.aoti_torch_library_init_impl(*where, ctypes.byref(handle))
     for name, address in kernels.items():
         failed = failed or RUNTIME.aoti_torch_library_impl(handle, name.encode(), ctypes.c_void_p(address))
     if failed:

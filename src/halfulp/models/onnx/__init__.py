@@ -24,7 +24,7 @@ from halfulp.models.files import Source, format_of, inside, read_source
 from halfulp.models.graph import Graph, Model
 from halfulp.models.onnx import walk
 from halfulp.models.onnx.checks import Builder, label
-from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions, infer_types
+from halfulp.models.onnx.infer import OLDEST_IR_OF_DEFAULTS, Ask, Scope, Types, infer_functions
 from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared, external_data, light_copy, link
 
 _SORTED = (
@@ -40,12 +40,7 @@ class Onnx(Model):
     """
 
     def __init__(
-        self,
-        proto: ModelProto,
-        file: str = "<ModelProto>",
-        folder: Path | None = None,
-        *,
-        ask: Ask = "foreign",
+        self, proto: ModelProto, file: str = "<ModelProto>", folder: Path | None = None, ask: Ask = "foreign"
     ) -> None:
         self.proto, self.file, self.folder = proto, file, folder
         self._ask, self._reader = ask, TensorReader(folder)
@@ -118,8 +113,7 @@ class Onnx(Model):
     @cached_property
     def types(self) -> dict[str, Types]:
         """The types of the values of each graph by the graph's path, also in functions that are called."""
-        types = infer_types(self.proto, self.file, ask=self._ask)
-        return infer_functions(self.proto, types, self.file, self._ask)[0]
+        return infer_functions(self.proto, self.file, self._ask)[0]
 
     def scopes(self, only: walk.Owner | None = None) -> Iterator[Scope]:
         """Yield functions that use ONNX's own operators, then the graph, or one of these; each before those within."""
@@ -135,8 +129,8 @@ class Onnx(Model):
         """Return a function's body, or the graph, with the values that its nodes can read."""
         owner = self.proto.graph if owner is None else owner
         opset = opset or walk.default_opset(self.proto.opset_import) or 1
-        path, where = (walk.root(owner), owner.name) if isinstance(owner, FunctionProto) else ("", "")
-        return self._scope(owner, opset, path, where, None)
+        where = owner.name if isinstance(owner, FunctionProto) else ""
+        return self._scope(owner, opset, walk.root(owner), where, None)
 
     def within(self, scope: Scope, index: int, node: NodeProto) -> Iterator[Scope]:
         """Yield the graphs within a node of a graph, which has this number."""
@@ -187,8 +181,16 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
         data, name, path = read_source(source, LARGEST_FILE, file)
         if format_of(data) == "openvino":
             raise ModelError("not an ONNX model: it begins like a *.xml file", file=name)
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(data)
+        except DecodeError as error:
+            if "Depth" in str(error):
+                raise ModelError("its graphs nest too deep", file=name) from None
+            expected = "the whole file: download or export it again"
+            raise ModelError("truncated, or not an ONNX model", file=name, expected=expected) from None
         # The file may be a link. Its external data is in the folder that the caller names.
-        model = Onnx(_message(data, name), name, None if path is None else path.parent)
+        model = Onnx(proto, name, None if path is None else path.parent)
     ordered, was_sorted = walk.in_order(model.proto)
     if was_sorted:
         if report is None:
@@ -197,15 +199,3 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
         else:
             report(_SORTED)
     return model.of(ordered)
-
-
-def _message(data: bytes, file: str) -> ModelProto:
-    proto = ModelProto()
-    try:
-        proto.ParseFromString(data)
-    except DecodeError as error:
-        if "Depth" in str(error):
-            raise ModelError("its graphs nest too deep", file=file) from None
-        expected = "the whole file: download or export it again"
-        raise ModelError("truncated, or not an ONNX model", file=file, expected=expected) from None
-    return proto

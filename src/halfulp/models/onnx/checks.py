@@ -268,7 +268,6 @@ class Builder:
         return self._graph(proto.graph, _Around(opsets, ChainMap(), None, ""))
 
     def _graph(self, proto: GraphProto, around: _Around) -> Graph:
-        """Build a graph or subgraph."""
         inside = around.where and f" of {around.where}"
         fields = proto.input, proto.output, proto.value_info
         inputs, outputs, others = (tuple([declared(info, self._file) for info in infos]) for infos in fields)
@@ -295,34 +294,29 @@ class Builder:
     def _nodes(self, owner: walk.Owner, around: _Around, inside: str) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
         names, defined = around.names, around.names.maps[0]
-        labelled = [
-            (label(proto, index, around.where), proto, tuple(proto.input), tuple(proto.output))
-            for index, proto in enumerate(owner.node)
-        ]
-        for node, _, _, outputs in labelled:
-            for name in filter(None, outputs):
+        labelled = [(label(proto, index, around.where), proto) for index, proto in enumerate(owner.node)]
+        for node, proto in labelled:
+            for name in filter(None, proto.output):
                 if name in defined:
                     raise ModelError(f"its output {name!r} is defined before", file=self._file, node=node)
                 defined[name] = False
         nodes = []
-        for node, proto, inputs, outputs in labelled:
+        for node, proto in labelled:
             with within(self._file, node):
-                for name in filter(None, inputs):
+                for name in filter(None, proto.input):
                     if not (defined if name in defined else names).get(name):
                         message = f"it reads {name!r}, which nothing defines"
                         if name in names:  # its maker comes later: the nodes are sorted (in_order)
                             message = f"the graph has a cycle through its input {name!r}"
                         raise HalfulpError(message)
-                nodes.append(self._node(node, proto, inputs, outputs, around))
-            defined.update(dict.fromkeys(filter(None, outputs), True))
+                nodes.append(self._node(node, proto, around))
+            defined.update(dict.fromkeys(filter(None, proto.output), True))
         for name in owner.output if isinstance(owner, FunctionProto) else map(_NAME, owner.output):
             if not names.get(name):
                 raise HalfulpError(f"output {name!r}{inside} is made by no node")
         return tuple(nodes)
 
-    def _node(
-        self, name: str, proto: NodeProto, inputs: tuple[str, ...], outputs: tuple[str, ...], around: _Around
-    ) -> Node:
+    def _node(self, name: str, proto: NodeProto, around: _Around) -> Node:
         domain, op_type = walk.plain_domain(proto.domain), proto.op_type
         function = self._functions.get(walk.identity(proto)) if self._functions else None
         # ONNX Runtime takes nodes of its own domains without an import.
@@ -333,7 +327,8 @@ class Builder:
             way_out = f"the exporter's version: in Python, model.opset_import.add({asked}), then onnx.save"
             raise HalfulpError(f"the domain {domain or 'ai.onnx'!r} is not imported", expected=way_out)
         given, values = self._attributes(proto, around, name) if proto.attribute else ([], {})
-        node = Node(name, "onnx", domain, op_type, str(opset), opset, inputs, outputs, values)
+        ends = tuple(proto.input), tuple(proto.output)
+        node = Node(name, "onnx", domain, op_type, str(opset), opset, *ends, values)
         if function is not None:
             node.function = self._call(function, proto, given)
         elif self._check_ours or not walk.is_ours(proto):
@@ -426,7 +421,6 @@ class Builder:
         return self._bodies[call]
 
     def _body(self, function: FunctionProto, binding: Mapping[str, AttributeProto]) -> Graph:
-        """Build the body of a function with the attributes of a call."""
         what = f"the function {function.name!r}"
         opsets = checked_opsets(function.opset_import, what, self._file)
         _check_distinct(function.input, f"input of {what}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from graphlib import TopologicalSorter
 from importlib import import_module
-from itertools import chain, starmap
+from itertools import chain, product, starmap
 from operator import index
 from typing import Any, Literal, cast
 
@@ -40,6 +40,7 @@ from halfulp.types import TYPES, Shape
 
 Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]  # of one graph, by name
+ByPath = dict[str, Types]  # of all graphs
 
 # The element types by the names that schemas and ONNX Runtime give them.
 TYPE_NAMES = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
@@ -112,15 +113,19 @@ class Scope:
 
     def add_node(self, node: NodeProto) -> None:
         """Add a Constant node's tensor, or a node that may give a constant."""
-        op_type, outputs = node.op_type, node.output
+        op_type, outputs, domain = node.op_type, node.output, walk.plain_domain(node.domain)
         self._made.update(outputs)
         self.has_bodies |= bool(walk.subgraphs(node))
         if (tensor := held_tensor(node)) is not None:
             for name in outputs:
                 self.add_tensor(name, tensor)
-        elif op_type == "Shape" and not [*node.attribute, *walk.plain_domain(node.domain)]:
+        elif op_type == "Shape" and not (node.attribute or domain):
             self._measured.update(zip(outputs, node.input, strict=False))
-        elif is_foldable(node):
+        elif (
+            not domain
+            and op_type in _OPERATORS
+            and _OLD.isdisjoint((op_type, a.name) for a in node.attribute)
+        ):
             self._makers.update(dict.fromkeys(outputs, node))
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
@@ -226,9 +231,7 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
     return onnx.numpy_helper.from_array(numbers, [*node.output, ""][0])
 
 
-def infer_types(
-    model: ModelProto, file: str, *, ask: Ask = "foreign", declared_too: bool = True
-) -> dict[str, Types]:
+def infer_types(model: ModelProto, file: str, *, ask: Ask = "foreign", declared_too: bool = True) -> ByPath:
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
@@ -250,9 +253,9 @@ def infer_types(
     return _types(inferred(typed), file) if _declare_by_readers(typed, types) else types
 
 
-def _types(model: ModelProto, file: str) -> dict[str, Types]:
+def _types(model: ModelProto, file: str) -> ByPath:
     """Return the types that a model declares for the values of each graph, by the graph's path."""
-    types_by_path: dict[str, Types] = {}
+    types_by_path: ByPath = {}
     for path, graph in walk.graphs(model.graph):
         types: Types = {}
         for tensor in graph.initializer:
@@ -261,13 +264,11 @@ def _types(model: ModelProto, file: str) -> dict[str, Types]:
                 raise ModelError(message, file=file, got=tensor.data_type)
             types[tensor.name] = Value(tensor.name, kind, tuple(tensor.dims))
         for info in (*graph.value_info, *graph.output, *graph.input):
-            try:
+            with contextlib.suppress(ModelError):  # inference failed
                 value = declared(info, file)
-            except ModelError:
-                continue  # inference failed
-            before = types.get(value.name, value)
-            shape = before.shape if value.shape is None else value.shape
-            types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
+                before = types.get(value.name, value)
+                shape = before.shape if value.shape is None else value.shape
+                types[value.name] = Value(value.name, value.type or before.type, shape, value.kind)
         types_by_path[path] = types
     return types_by_path
 
@@ -292,19 +293,8 @@ def without_made_up(shape: Shape) -> Shape:
     return None if shape is None else tuple(None if str(dim).startswith("unk__") else dim for dim in shape)
 
 
-_PROPAGATING = {
-    "Add",
-    "Cast",
-    "Concat",
-    "Gather",
-    "Mul",
-    "Shape",
-    "Size",
-    "Slice",
-    "Squeeze",
-    "Sub",
-    "Unsqueeze",
-}
+_PROPAGATING = {"Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice"}
+_PROPAGATING |= {"Squeeze", "Sub", "Unsqueeze"}
 """The operators through which the package follows the numbers that a vector holds."""
 
 # The package keeps 150 bytes for each element of a vector that a sum, a product or a Gather reads, even of floats.
@@ -370,11 +360,11 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     return declarations
 
 
-def _shapes(types_by_path: dict[str, Types]) -> dict[str, Shape]:
+def _shapes(types_by_path: ByPath) -> dict[str, Shape]:
     return {name: value.shape for values in types_by_path.values() for name, value in values.items()}
 
 
-def _declare_by_readers(model: ModelProto, types: dict[str, Types]) -> bool:
+def _declare_by_readers(model: ModelProto, types: ByPath) -> bool:
     """Declare the shapes that follow from the nodes that read a value, as a Conv; tell whether there are any."""
     owners, unknown = dict(walk.graphs(model.graph)), set[str]()
     defined = {
@@ -458,13 +448,10 @@ _Call = tuple[NodeProto, Mapping[str, Value]]  # and the values around it
 
 
 def infer_functions(
-    model: ModelProto, types: dict[str, Types], file: str, ask: Ask = "foreign"
-) -> tuple[dict[str, Types], dict[walk.Identity, list[Kind]]]:
-    """Return the types of the values of each graph and called function of a checked model, and each function's calls.
-
-    ``types`` has those in the model's graphs by path. The path of a function's body is its :func:`root`.
-    """
-    found: dict[str, Types] = defaultdict(dict, types)
+    model: ModelProto, file: str, ask: Ask = "foreign"
+) -> tuple[ByPath, dict[walk.Identity, list[Kind]]]:
+    """Return what :func:`infer_types` does, with the bodies of called functions, and the calls of each function."""
+    found: ByPath = defaultdict(dict, infer_types(model, file, ask=ask))
     functions = {walk.identity(function): function for function in walk.reached(model)}
     calls: dict[walk.Identity, list[_Call]] = defaultdict(list)
 
@@ -477,7 +464,7 @@ def infer_functions(
 
     owners: list[walk.Owner] = [model.graph, *functions.values()] if functions else []
     for owner in owners:
-        note_calls(walk.root(owner) if isinstance(owner, FunctionProto) else "", owner, ChainMap())
+        note_calls(walk.root(owner), owner, ChainMap())
     called = {key: {*map(walk.identity, walk.every_node(each))} for key, each in functions.items()}
     kinds: dict[walk.Identity, list[Kind]] = {}
     for key in reversed([*TopologicalSorter(called).static_order()]):  # callers first
@@ -506,9 +493,9 @@ def _kinds(function: FunctionProto, calls: list[_Call]) -> list[Kind]:
     return [*kinds.values()]
 
 
-def _joined(a: dict[str, Types], b: dict[str, Types]) -> dict[str, Types]:
+def _joined(a: ByPath, b: ByPath) -> ByPath:
     """Return what two calls of a function agree on."""
-    joined: dict[str, Types] = {path: {} for path in a.keys() & b.keys()}
+    joined: ByPath = {path: {} for path in a.keys() & b.keys()}
     for path, types in joined.items():
         for name in a[path].keys() & b[path].keys():
             x, y = a[path][name], b[path][name]
@@ -540,13 +527,7 @@ _OPERATORS = {
     *("Reshape", "Size", "Slice", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
-_OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
-
-
-def is_foldable(node: NodeProto) -> bool:
-    """Return whether a node may give a constant if its inputs are constants."""
-    old = (node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()) for attribute in node.attribute)
-    return node.op_type in _OPERATORS and not walk.plain_domain(node.domain) and not any(old)
+_OLD = {*product(_ARITHMETIC, ("axis", "broadcast")), ("Reshape", "shape")}
 
 
 def folded(node: NodeProto, given: dict[str, Array]) -> Array | None:

@@ -78,9 +78,9 @@ def inner_path(path: str, node: NodeProto, attribute: str) -> str:
     return f"{path}/{outputs}.{attribute}"
 
 
-def root(function: FunctionProto) -> str:
-    """Return the path of a function's body. (Paths of a model's own graphs are empty or begin with a slash.)"""
-    return "function:" + "/".join(identity(function))
+def root(owner: Owner) -> str:
+    """Return the path of a model's graph or a function's body. (Others of a model's own graphs begin with a slash.)"""
+    return "function:" + "/".join(identity(owner)) if isinstance(owner, FunctionProto) else ""
 
 
 def every_node(*owners: Owner) -> Iterator[NodeProto]:
@@ -133,12 +133,10 @@ def value_names(*owners: Owner) -> set[str]:
     """Return the names of all values of graphs and functions, and of the graphs within them."""
     names = set[str]()
     for _, graph in chain.from_iterable(map(graphs, owners)):
-        names.update(info.name for info in graph.value_info)
-        if isinstance(graph, FunctionProto):
-            names.update(graph.input, graph.output)
-        else:
-            names.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
-            names.update(sparse.values.name for sparse in graph.sparse_initializer)
+        values = [*graph.input, *graph.output, *graph.value_info]  # or a function's names
+        if isinstance(graph, GraphProto):
+            values += [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+        names.update(getattr(value, "name", value) for value in values)
         for node in graph.node:
             names.update(node.input, node.output)
     return names
@@ -166,10 +164,7 @@ def every_name(model: ModelProto) -> Iterator[str]:
 def read_names(owner: Owner) -> Iterator[str]:
     """Yield the inputs of all nodes of a graph or function and of the graphs within it, and their outputs."""
     for _, graph in graphs(owner):
-        if isinstance(graph, FunctionProto):
-            yield from graph.output
-        else:
-            yield from (info.name for info in graph.output)
+        yield from (getattr(output, "name", output) for output in graph.output)  # a function's are names
         yield from chain.from_iterable(node.input for node in graph.node)
 
 

@@ -42,6 +42,7 @@ from halfulp.specs import ids
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.types import tensor_type, type_name
 
+Values = Mapping[str, Any]
 Scope = MutableMapping[str, Any]
 Watch = Callable[[Node, list[Any], list[Any]], None]  # receives a node, its operands and its results
 
@@ -49,9 +50,7 @@ Watch = Callable[[Node, list[Any], list[Any]], None]  # receives a node, its ope
 class Outputs(dict[str, Any]):
     """A model's outputs by name, and the ``inputs`` of the run. An output with further names is found by each."""
 
-    def __init__(
-        self, values: Mapping[str, Any], declared: Sequence[Value], inputs: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, values: Values, declared: Sequence[Value], inputs: Values) -> None:
         super().__init__(values)
         self.inputs = dict(inputs)
         self._names = {alias: value.name for value in reversed(declared) for alias in value.aliases}
@@ -65,14 +64,12 @@ class Outputs(dict[str, Any]):
         return vacuous(self)
 
 
-def run(model: Model, inputs: Mapping[str, Any]) -> Outputs:
+def run(model: Model, inputs: Values) -> Outputs:
     """Return a model's outputs by name. Arguments and errors are those of :func:`run_with_report`."""
     return run_with_report(model, inputs)[0]
 
 
-def run_with_report(
-    model: Model, inputs: Mapping[str, Any], *, watch: Watch | None = None
-) -> tuple[Outputs, RunReport]:
+def run_with_report(model: Model, inputs: Values, *, watch: Watch | None = None) -> tuple[Outputs, RunReport]:
     """Return a model's outputs by name, and the engine and the time of each node, whose evaluations ``watch`` receives.
 
     An input with an initializer of its name may be left out.
@@ -446,7 +443,7 @@ class Origin:
     model: Any
     ends: Mapping[str, Any]
 
-    def check_ranges(self, values: Mapping[str, Any]) -> None:
+    def check_ranges(self, values: Values) -> None:
         """Refuse an input if a dim is outside the range that the file declares."""
         for name, value in values.items():
             declared = self.ends[name].get_partial_shape()

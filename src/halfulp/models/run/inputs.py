@@ -116,11 +116,8 @@ def check(value: Any, declared: Value, what: str, run: str | None = None) -> Non
 
     ``run`` is the command that helps where the type is another one.
     """
-    if declared.kind in ("sequence", "map"):
-        fits = isinstance(value, list if declared.kind == "sequence" else dict)
-    else:
-        fits = declared.kind != "tensor" or (isinstance(value, np.ndarray) and declared.fits(value))
-    if not fits:
+    is_of_kind = isinstance(value, _CLASSES.get(declared.kind, object))
+    if not is_of_kind or (declared.kind == "tensor" and not declared.fits(value)):
         is_of_type = not isinstance(value, np.ndarray) or value.dtype.name == declared.type
         shown = {"expected": str(declared), "got": show(value), "run": None if is_of_type else run}
         raise HalfulpError(f"{what} contradicts the model's declaration", **shown)
@@ -140,6 +137,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 # --- inputs that are made up ----------------------------------------------------------------------------
 
+_CLASSES: Mapping[str, type] = {"tensor": np.ndarray, "sequence": list, "map": dict}
 DEFAULT_DIM = 3  # the size of an open dim, if nothing else is known
 _SIDE = 64  # of an image: larger than kernels, and divisible by the usual strides
 _SAMPLES = 512  # of a signal
@@ -162,10 +160,8 @@ _SIZES |= dict.fromkeys(("LSTM", "GRU", "RNN"), (2, -1))
 class Fit:
     """The sizes and values of made-up inputs."""
 
-    # The sizes of dims that the model leaves open, by the names of dim_names. The others become 3.
-    dims: Mapping[str, int] = field(default_factory=dict)
-    # The minimum and maximum of integer and boolean inputs that index, mask or are compared.
-    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)  # of open size, by dim_names; the others become 3
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of indices, masks and counts
     chosen: frozenset[str] = frozenset()  # the dims whose sizes were made up, not given
 
     def inputs(self, model: Model, seed: int = 0) -> dict[str, Array]:
