@@ -8,7 +8,7 @@ from typing import Any
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import REPAIR, SpecError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.infer import Scope, Types, infer_functions
@@ -80,13 +80,14 @@ class Walk(Onnx):
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
             edit.start(node, name if self.made.isdisjoint(node.output) else "")
-            with within(self.file, name):
-                try:
-                    rewrite(node, edit)
-                except NoExactForm as error:
-                    edit.nodes[made:], edit.changes[noted:] = [node], []
-                    why = name, where, error.message
-                    self.refused.update(dict.fromkeys(filter(None, node.output), why))
+            try:
+                rewrite(node, edit)
+            except NoExactForm as error:
+                edit.nodes[made:], edit.changes[noted:] = [node], []
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
+            except (HalfulpError, MemoryError):
+                with within(self.file, name):
+                    raise
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
