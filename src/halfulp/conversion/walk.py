@@ -117,10 +117,7 @@ def drop_unreached(model: Onnx) -> list[Change]:
 
 
 def separate(model: Onnx) -> list[Change]:
-    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes.
-
-    Each of a chain of functions may call the next one twice. So the number of copies is limited.
-    """
+    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes."""
     changes: list[Change] = []
     proto, before = model.proto, -1
     while before < len(changes):  # the calls within a copied function may differ now
@@ -131,7 +128,7 @@ def separate(model: Onnx) -> list[Change]:
             if not any(map(walk.is_ours, walk.every_node(function, *walk.reached(proto, function)))):
                 continue
             for _, calls in kinds.get(walk.identity(function), [])[1:]:
-                if len(changes) == _MOST_COPIES:
+                if len(changes) == _MOST_COPIES:  # each of a chain of functions may call the next one twice
                     return changes
                 names.add(name := unused(function.name, names))
                 proto.functions.add().CopyFrom(function)
