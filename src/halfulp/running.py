@@ -68,9 +68,9 @@ def run(
         seed: the seed of made-up inputs.
 
     Returns:
-        A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are the given or
-        made-up inputs, and its ``vacuous`` has the names of outputs that verify nothing, each with the
-        reason. The key of an OpenVINO output is its tensor name; its Result's name works too.
+        A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are the given or made-up inputs,
+        and its ``vacuous`` has the names of outputs that verify nothing, each with the reason. The key of an OpenVINO
+        output is its tensor name; its Result's name works too.
 
     Warns:
         RuntimeWarning: once for each Pow or PRelu node with results that are infinite or NaN though its

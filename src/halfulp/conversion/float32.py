@@ -216,27 +216,24 @@ def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
     }
     wide: dict[tuple[int, str], str] = {}  # by graph and value
 
-    def known_wide(name: str, values: Scope) -> str | None:
-        """Return the float32 value that stands for a value, which may be one of a graph around this one."""
-        outer = None if name in values.types else values.outer
-        return wide.get((id(values), name)) or (known_wide(name, outer) if outer is not None else None)
-
     def widened_input(name: str, edit: Editor) -> str:
-        made = known_wide(name, edit.scope)
-        if made is None and edit.value(name).type in HALVES:
-            array = edit.array(name)
+        """Return the float32 value that stands for one of float16, maybe of a graph around this one, or the value."""
+        around: Scope | None = edit.scope
+        while around is not None and (id(around), name) not in wide:
+            around = None if name in around.types else around.outer
+        if around is None and edit.value(name).type in HALVES:
+            array, around = edit.array(name), edit.scope
             held = None if array is None else edit.constant(array.astype(np.float32), "float32")
-            made = wide[id(edit.scope), name] = held or edit.cast(name, "float32")
-        return made or name
+            wide[id(around), name] = held or edit.cast(name, "float32")
+        return name if around is None else wide[id(around), name]
 
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        known = edit.scope
+        known, made = edit.scope, dict[str, str]()
         types = [known.value(name).type for name in (*node.input, *node.output)]
+        copy = remade(node, [widened_input(name, edit) for name in node.input])
         if not any(type in HALVES for type in types):
-            inputs = [known_wide(name, known) or name for name in node.input]
-            return edit.keep(node if inputs == node.input else remade(node, inputs))
+            return edit.keep(node if copy.input == node.input else copy)
         is_taken = node.op_type == "Cast" and set(types) <= {"float32", *HALVES}
-        copy, made = remade(node, [widened_input(name, edit) for name in node.input]), dict[str, str]()
         if is_taken:
             made[node.output[0]] = copy.input[0]
         else:

@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from halfulp import errors
 from halfulp.conversion import Conversion, passes
-from halfulp.conversion.editor import Change, Editor, exactly_as, holds, remade
+from halfulp.conversion.editor import Change, Editor, exactly_as, holds, is_one, remade
 from halfulp.conversion.float32 import HALVES
 from halfulp.conversion.mending import Mender, Slopes
 from halfulp.conversion.network import as_read, compare_network
@@ -462,8 +462,8 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
         output, readers = node.output[0], read_by[node.output[0]]
         groups = ({*inputs.values()} for each in readers for inputs, _ in of_one_type(each, opset))
         # What the readers want by their other inputs, if these tell.
-        read = {known.get(other) for group in groups if output in group for other in group - {output}}
-        read.discard(None)
+        others = {other for group in groups if output in group for other in group - {output}}
+        read = {*map(known.get, others)} - {None}
         if len(read) != 1 and (type_of(kind.i) in INTEGERS or not readers):
             read = {known.get(node.input[0])} if node.op_type == "Cast" else set()
         if read == {wanted}:
@@ -472,8 +472,7 @@ def _correct_casts(model: Onnx, types: dict[str, Types]) -> list[Change]:
             touched.add(output)
             said = f"{kind.name} becomes {wanted}, the type that its output is declared in"
             changes.append(Change(name, said))
-    shapes = {name: value.shape for path in types for name, value in types[path].items()}
-    single = {name for name, shape in shapes.items() if shape is not None and {*shape} <= {1}}
+    single = {name for values in types.values() for name, value in values.items() if is_one(value)}
     for _, graph in walk.graphs(model.proto.graph):
         changes += _correct_operands(graph, known, opset, touched, single)
     return changes

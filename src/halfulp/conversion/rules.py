@@ -74,7 +74,8 @@ def roots(term: Term) -> set[str]:
     """Return the operators of the nodes that can make a term's value."""
     if isinstance(term, ast.BinOp):
         return roots(term.left) | roots(term.right)
-    assert isinstance(term, ast.Call) and isinstance(term.func, ast.Name)
+    assert isinstance(term, ast.Call)
+    assert isinstance(term.func, ast.Name)
     return {term.func.id, _MIRRORED.get(term.func.id, term.func.id)}
 
 

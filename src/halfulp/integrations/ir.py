@@ -210,10 +210,7 @@ def _node(layer: Any, operands: tuple[str, ...], outputs: tuple[str, ...], where
 
 
 def _check_sizes(network: Any, file: str, where: str) -> None:
-    """Refuse constants whose number of bytes overflows 64 bits, and regions that are not the channels.
-
-    OpenVINO does not notice the former, and runs for hours or for ever with the latter.
-    """
+    """Refuse constants whose bytes overflow 64 bits, and regions that are no channels, with which OpenVINO runs on."""
     for layer in network.get_ordered_ops():
         with within(file, where + _label(layer), kind="layer"):
             if layer.get_type_name() == "RegionYolo":

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -49,11 +50,8 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 def unused(wished: str, taken: Container[str]) -> str:
     """Return an unused name that resembles the one wished for."""
-    name, number = wished, 1
-    while name in taken:
-        number += 1
-        name = f"{wished}_{number}"
-    return name
+    names = chain([wished], (f"{wished}_{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 # Values and nodes are not frozen: a large model has many, and frozen ones take five times as long to make.

@@ -192,10 +192,9 @@ def parse(source: Source, *, file: str | None = None, report: Callable[[str], No
         # The file may be a link. Its external data is in the folder that the caller names.
         model = Onnx(proto, name, None if path is None else path.parent)
     ordered, was_sorted = walk.in_order(model.proto)
-    if was_sorted:
-        if report is None:
-            line = f"{printable(model.file)}: {_SORTED}; halfulp repair writes it in order"
-            warnings.warn(line, HalfulpWarning, stacklevel=2)
-        else:
-            report(_SORTED)
+    if was_sorted and report is not None:
+        report(_SORTED)
+    elif was_sorted:
+        line = f"{printable(model.file)}: {_SORTED}; halfulp repair writes it in order"
+        warnings.warn(line, HalfulpWarning, stacklevel=2)
     return model.of(ordered)

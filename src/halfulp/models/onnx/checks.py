@@ -197,10 +197,7 @@ def is_foreign(node: NodeProto, opset: int) -> bool:
 
 
 def _without_data(attribute: AttributeProto) -> AttributeProto:
-    """Return an attribute without the data of its tensors and subgraphs, which are checked elsewhere.
-
-    The checker would look for external data in the working directory, and would not find a subgraph's outer names.
-    """
+    """Return an attribute without its tensors' data and its subgraph, whose files and outer names the checker lacks."""
     bare = AttributeProto(name=attribute.name, type=attribute.type)
     if attribute.type == AttributeProto.TENSOR:
         bare.t.MergeFrom(TensorProto(data_type=attribute.t.data_type, dims=[0]))

@@ -432,14 +432,10 @@ def _light(model: ModelProto) -> ModelProto:
         if node.domain == RESOLVED:
             row = find(node.op_type)
             node.domain, node.op_type, version = "", row.name, int(row.since_version)
-        if _keeps_first(node, version):
+        is_like_first = node.op_type in _KEEPS_FIRST or (version < 7 and node.op_type in _SAME_AS_FIRST)
+        if is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain):
             _make_identity(node)
     return light
-
-
-def _keeps_first(node: NodeProto, opset: int) -> bool:
-    is_like_first = node.op_type in _KEEPS_FIRST or (opset < 7 and node.op_type in _SAME_AS_FIRST)
-    return is_like_first and len(node.output) == 1 and not walk.plain_domain(node.domain)
 
 
 # The calls of a function that agree in types and attributes: its inputs' types there, and the nodes.

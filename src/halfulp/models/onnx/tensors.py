@@ -140,11 +140,9 @@ class TensorReader:
             HalfulpError: its type is unknown, its dims are negative or contradict the data, it has data of two kinds,
                 or its external data is outside the folder, missing or too short.
         """
-        try:
-            dtype = dtype_of(tensor.data_type)
-        except KeyError:
-            raise HalfulpError(f"{what} has an unknown element type", got=tensor.data_type) from None
-        shape = self._shape(tensor.dims, what)
+        if type_of(tensor.data_type) is None:
+            raise HalfulpError(f"{what} has an unknown element type", got=tensor.data_type)
+        dtype, shape = dtype_of(tensor.data_type), self._shape(tensor.dims, what)
         described, count = describe(dtype.name, shape), math.prod(shape)
         field, raw = self._field(tensor, what), None
         sizes, usual, unit = _EIGHTHS, 8, "elements"

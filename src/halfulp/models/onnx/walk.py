@@ -156,9 +156,8 @@ def every_name(model: ModelProto) -> Iterator[str]:
     for holder in (model, *model.functions):
         yield from (entry.domain for entry in holder.opset_import)
     for function in model.functions:
-        yield from (function.domain, function.name, function.overload)
-        yield from (*function.attribute, *function.input, *function.output)
-        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from (function.domain, function.name, function.overload, *function.attribute)
+        yield from (*function.input, *function.output, *(given.name for given in function.attribute_proto))
 
 
 def read_names(owner: Owner) -> Iterator[str]:

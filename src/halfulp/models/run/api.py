@@ -139,8 +139,7 @@ class Evaluation:
     def __init__(self, model: Model, watch: Watch | None) -> None:
         self.rows: dict[Node, NodeRun] = {}  # in the order of the first call
         self.lost: dict[str, tuple[int, int]] = {}  # as a report has it
-        self._watch = watch
-        self._file = model.file
+        self._watch, self._file = watch, model.file
         self._made: dict[Node, OpRun] = {}
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 

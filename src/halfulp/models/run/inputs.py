@@ -102,13 +102,10 @@ def _typed(numbers: Array, type: str, what: str) -> Array:
         converted = cast(numbers, target)
     # Python compares numbers exactly. NumPy would convert one to the other's type.
     wide = np.uint64 if "uint" in target.name else np.int64
-    if is_integral(target) and converted.astype(wide).tolist() != numbers.tolist():
+    is_integral = target.kind in "iub" or "int" in target.name
+    if is_integral and converted.astype(wide).tolist() != numbers.tolist():
         raise HalfulpError(f"the numbers fed as {what} don't fit its type", expected=type)
     return converted
-
-
-def is_integral(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iub" or "int" in dtype.name
 
 
 def check(value: Any, declared: Value, what: str, run: str | None = None) -> None:
@@ -195,8 +192,8 @@ class Fit:
         dtype = dtype_named(value.type)
         if value.type == "string":
             return np.asarray(np.char.add("s", np.asarray(rng.integers(0, 9, shape)).astype(str)), object)
-        if is_integral(dtype):
-            low, high = self.ranges.get(value.name, _USUAL[dtype.name.rstrip("0123456789")])
+        if (usual := _USUAL.get(dtype.name.rstrip("0123456789"))) is not None:
+            low, high = self.ranges.get(value.name, usual)
             return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
         normal = np.asarray(rng.standard_normal(shape))
         if dtype.kind == "c":
