@@ -315,9 +315,9 @@ def _judge(uses: Iterable[Use], targets: tuple[Asked, ...], file: str, *, has_da
 
 def _elsewhere(uses: Sequence[Use], convert: Convert) -> Mapping[str, str]:
     """Return the options of the conversion for a runtime that lacks these nodes; empty if there is none."""
-    others_first = sorted(uses, key=attrgetter("is_float_power"))
-    tried = ((use, convert(use, "basic")) for use in filter(attrgetter("types"), others_first))
-    refused = next((use for use, changes in tried if changes and changes.refused), None)
-    if refused is None or not refused.is_float_power:
-        return {"target": "basic"} if refused is None else {}
-    return {"pow": "logarithms"} | ({"prelu": "expand"} if any(use.is_prelu for use in uses) else {})
+    for use in filter(attrgetter("types"), sorted(uses, key=attrgetter("is_float_power"))):
+        tried = convert(use, "basic")
+        if tried is not None and tried.refused is not None:
+            prelu = {"prelu": "expand"} if any(each.is_prelu for each in uses) else {}
+            return {"pow": "logarithms", **prelu} if use.is_float_power else {}
+    return {"target": "basic"}

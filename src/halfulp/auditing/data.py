@@ -42,6 +42,7 @@ from halfulp.types import FLOATS, float_type, from_codes, tensor_type
 Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
 Take = Callable[[Use, list[Array], Array], None]  # receives the operands and the result of a node
+Behind = Callable[[str, str], list[NodeProto]]  # makes a few nodes behind a tensor, to a result of a name
 Numbered = tuple[int, NodeProto]
 
 JUDGED = ("float32", "float16", "bfloat16")  # the element types that networks are converted to
@@ -204,6 +205,11 @@ class NodeData:
         return type in self.in_types and self.in_types[type].overflow > 0
 
     @property
+    def has_no_region(self) -> bool:
+        """Whether a result leaves float16, and no nodes are known that have to be in float32 together."""
+        return self.overflows("float16") and not self.region
+
+    @property
     def divisions_by_zero(self) -> int:
         """The number of mean squares that are 0 in float16 though the epsilon of their norm is added."""
         return self.in_types["float16"].zero + self.result.zeros if self.adds_epsilon and self.in_types else 0
@@ -339,14 +345,8 @@ class _Measurement:
         if self._is_mixed:
             self._wide.each(self.nodes, sample, self._judge)
         unsound = cache(partial(self._net.unsound, self._floats, sample))
-        for use, seen in ((use, use.data) for use in self._powers):
-            if seen.lost and not (seen.absorbed or seen.reaches_outputs):
-                bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
-                _, ends, seen.reaches_outputs = spread(use, bad)
-                seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
-            if use.where and seen.overflows("float16") and not seen.region:
-                nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
-                seen.keep(nodes if ends or not self._is_mixed else [])
+        for use in self._powers:
+            self._follow(use, sample, unsound)
         beyond = (name for name, is_held in self._fits.items() if not is_held)
         self._beyond.update(name for name in beyond if not self._is_wide(self._main.value(name).type))
         self._fits.clear()
@@ -384,16 +384,27 @@ class _Measurement:
         floats = (array for array in constants if array is not None and array.dtype.name in FLOATS)
         return not any((finite(array) & _is_beyond(array)).any() for array in floats)
 
+    def _follow(self, use: Use, sample: Sample, unsound: Callable[[], list[str]]) -> None:
+        """Follow the infinities of a power through the network of this sample."""
+        seen = use.data
+        if seen.lost and not (seen.absorbed or seen.reaches_outputs):
+            bad = self._net.spoiled(use, sample, lambda array: ~finite(array)) if use.where else unsound()
+            _, ends, seen.reaches_outputs = spread(use, bad)
+            seen.absorbed = tuple(label(node, index, use.where) for index, node in ends)
+        if use.where and seen.has_no_region:
+            nodes, ends, _ = spread(use, self._wide.spoiled(use, sample, _is_beyond))
+            seen.keep(nodes if ends or not self._is_mixed else [])
+
     def result(self, samples: int) -> NetworkData:
         """Return the effect of all samples."""
         for use in self.nodes:
-            if not use.where and use.data.overflows("float16") and not use.data.region:
+            if not use.where and use.data.has_no_region:
                 nodes, _, leaves = spread(use, self._beyond)
                 # Outputs of a float32 network stay so.
                 use.data.keep([] if leaves and self._is_mixed else nodes)
         ran = tuple(use.data for use in self._powers if use.data.base.elements)
-        beyond = tuple(info.name for info in self._main.owner.input if info.name in self._beyond)
-        return NetworkData(ran, samples, tuple(self._first(ran)), beyond)
+        beyond = filter(self._beyond.__contains__, (info.name for info in self._main.owner.input))
+        return NetworkData(ran, samples, tuple(self._first(ran)), tuple(beyond))
 
     def _first(self, powers: Iterable[NodeData]) -> Iterator[NodeData]:
         """Give the other nodes that leave float16 first in their norm, and those with divisions by 0."""
@@ -558,9 +569,7 @@ class Network:
         totals = self._numbers([name for name in names if name in self._made], total, sample)
         return [name for name, value in totals.items() if np.isnan(value).any()]
 
-    def _numbers(
-        self, names: Collection[str], behind: Callable[[str, str], list[NodeProto]], sample: Sample
-    ) -> dict[str, Array]:
+    def _numbers(self, names: Collection[str], behind: Behind, sample: Sample) -> dict[str, Array]:
         """Return the number that a few nodes behind each tensor make of it, from a run that holds few at once."""
         copy, nodes = self._model.copy(), list[NodeProto]()
         graph, numbers = copy.proto.graph, {name: f"{name}//number" for name in names}

@@ -59,20 +59,18 @@ class AuditReport(Printed):
             HalfulpError: the tool does not exist, a node has no name (tools identify nodes by name), the audit looked
                 at no data, or the outputs of a float16 network overflow, which no list of nodes prevents.
         """
-        names: dict[str, None] = {}
-        beyond: list[str] = []
+        leaving: list[tuple[str, NodeData]] = []
         for model in self.models:
             if model.data is None:
                 none = "no data was looked at"
                 broken = (each for each in model.findings if each.kind in ("clause", "declaration"))
                 why = map(f"{none}, because the model is broken: {{}}".format, broken)
                 raise HalfulpError(next(why, f"{model.file}: {none}"))
-            for node in model.data.leaving("float16"):
-                beyond += [] if node.region else [f"{model.file}: node {node.label}"]
-                names |= dict.fromkeys(node.region)
-        if beyond and not names:
+            leaving += [(f"{model.file}: node {node.label}", node) for node in model.data.leaving("float16")]
+        names = dict.fromkeys(name for _, node in leaving for name in node.region)
+        if leaving and not names:
             expected = "smaller data, or another type for this part"
-            raise HalfulpError(f"{beyond[0]}: nothing of float16 holds its results", expected=expected)
+            raise HalfulpError(f"{leaving[0][0]}: nothing of float16 holds its results", expected=expected)
         return _blocklist(tool, list(names))
 
     def json(self) -> dict[str, Any]:

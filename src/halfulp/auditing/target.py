@@ -19,7 +19,7 @@ from halfulp.conversion.targets import TARGET, known_targets
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, did_you_mean, named, printable
 from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
-from halfulp.measured import GRADES, Broadcast, Group, Measured, Row, available, kind_of_slope, loads, nearest
+from halfulp.measured import GRADES, Group, Measured, Row, available, kind_of_slope, loads, nearest
 from halfulp.models.files import read_text
 from halfulp.models.onnx import Onnx
 from halfulp.models.onnx.tensors import declaration
@@ -52,9 +52,9 @@ class Asked:
     native: Measured | None = None  # where it has a front end of its own beside ONNX: the measurements there
     installed: bool = False  # whether it is judged only because it is installed
 
-    def spoken_for_by(self, format: str) -> Measured | None:
-        """Return the measurements that apply to nodes of a format."""
-        return self.native if format == "openvino" and self.native else self.measured
+    def spoken_for_by(self, kind: str) -> Measured | None:
+        """Return the measurements that apply to nodes of a format, or of an operator by its id."""
+        return self.native if kind.startswith("openvino") and self.native else self.measured
 
 
 def asked(targets: Iterable[object] | None) -> dict[str, tuple[Asked, ...]]:
@@ -194,15 +194,15 @@ Convert = Callable[[Use, str], Conversion | None]
 
 def statement(use: Use, target: Asked, broken: Sequence[Breach], convert: Convert = conversion) -> Statement:
     """Return the result of a node in a target; ``convert`` tries the conversion."""
-    measured = target.spoken_for_by(use.operator.partition(".")[0])  # an invalid operator may have no row
     condition = None if broken else open_slope(use)
     if broken or condition is not None:
-        return _of_invalid(use, target, measured, broken, condition)
+        return _of_invalid(use, target, broken, condition)
     changed = convert(use, target.name)
-    return _of_valid(use, target, measured, changed)._replace(conversion=changed)
+    return _of_valid(use, target, changed)._replace(conversion=changed)
 
 
-def _of_valid(use: Use, target: Asked, measured: Measured | None, changed: Conversion | None) -> Statement:
+def _of_valid(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    measured = target.spoken_for_by(use.operator)
     if measured is None or (row := _row(use, measured, use.types)) is None:
         return _unmeasured(use, target, changed)
     own, groups = _groups_of(use, row)
@@ -230,10 +230,9 @@ def _reasons(use: Use, bad: Sequence[Group]) -> tuple[str, ...]:
     return tuple(", ".join(names) + detail * (detail not in names) for detail, names in by_detail.items())
 
 
-def _of_invalid(
-    use: Use, target: Asked, measured: Measured | None, breaches: Sequence[Breach], condition: str | None
-) -> Statement:
+def _of_invalid(use: Use, target: Asked, breaches: Sequence[Breach], condition: str | None) -> Statement:
     """Return the statement about a node that breaks clauses, or is valid on a condition."""
+    measured = target.spoken_for_by(use.operator)
     accepted = measured.accepts if measured is not None else frozenset()
     clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
     declared_types = {operand.type for operand in (*use.inputs[:1], use.output)}
@@ -345,7 +344,7 @@ def _groups_of(use: Use, row: Row) -> tuple[tuple[Group, ...], list[Group]]:
 
     def touches(group: Group) -> bool:
         if group.name == "broadcast":
-            return any(_is_like(use, broadcast) for broadcast in group.shapes)
+            return any(_is_like(use, *broadcast) for broadcast in group.shapes)
         # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
         return not own and not (is_judged and group.verdict in BAD)
 
@@ -401,14 +400,14 @@ def _kind(exponent: float) -> tuple[bool, bool] | None:
     return (exponent > 0, exponent.is_integer()) if is_grouped else None
 
 
-def _is_like(use: Use, broadcast: Broadcast) -> bool:
+def _is_like(use: Use, shapes: Sequence[Shape], names: Sequence[str]) -> bool:
     """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
     attributes = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
-    if attributes != set(broadcast.attributes) - {"auto_broadcast"}:
+    if attributes != set(names) - {"auto_broadcast"}:
         return False
     is_one = len({operand.name for operand in use.inputs}) == 1
     relations = {"equal"} if is_one else _relations(*(operand.shape for operand in use.inputs))
-    return not relations.isdisjoint(_relations(*broadcast.shapes))
+    return not relations.isdisjoint(_relations(*shapes))
 
 
 def _relations(x: Shape, y: Shape) -> set[str]:

@@ -34,6 +34,7 @@ from halfulp.types import FLOATS, Shape
 _OLDEST_IR = 3  # before, there was one opset, and models imported none
 _MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
 _SMALL = 1 << 12  # the most bytes of a constant that is compared by value
+_Step = tuple[Iterable[str], Iterable[str]]  # the inputs and the outputs of a node
 
 
 @dataclass(eq=False)
@@ -122,9 +123,9 @@ class Use:
         self.is_prelu = "relu" in self.operator.lower()  # under any standard's name
         self.is_float_power = not self.is_prelu and any(x.type in FLOATS for x in self.inputs[:1])
         self.where = self.scope.where if self.scope else ""  # how messages name the graph around it
-        self.names = (*(operand.name for operand in self.inputs), self.output.name)
+        self.names: tuple[str, ...] = (*map(attrgetter("name"), self.inputs), self.output.name)
         self.second = self.inputs[1] if len(self.inputs) > 1 else Operand("")  # the exponent or slope
-        types = tuple(operand.type for operand in self.inputs if operand.type is not None)
+        types: tuple[str, ...] = tuple(filter(None, map(attrgetter("type"), self.inputs)))
         self.types = types if len(types) == len(self.inputs) else None  # of the inputs, where all are known
         has_slope = self.is_prelu and len(self.inputs) == 2
         self.shapes = [each.shape for each in self.inputs] if has_slope else None  # of X and a PRelu's slope
@@ -217,11 +218,9 @@ def of_onnx(model: Onnx) -> tuple[Use, ...]:
     A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu may break
     clauses, and operators may be unknown. Everything else must be valid, or else the front end's error is raised.
     """
-    error = model.fault_of_ours
-    *functions, main = walk.owners_of(model.proto)
-    has_opset = (
-        walk.default_opset(model.proto.opset_import) is not None or model.proto.ir_version < _OLDEST_IR
-    )
+    error, proto = model.fault_of_ours, model.proto
+    *functions, main = walk.owners_of(proto)
+    has_opset = walk.default_opset(proto.opset_import) is not None or proto.ir_version < _OLDEST_IR
     tops = (model.scope(*top) for top in [main] * has_opset + functions)
     uses = tuple(chain.from_iterable(_within(model, top, ()) for top in tops))
     # Errors of Pow and PRelu nodes are reported by their clauses.
@@ -251,20 +250,21 @@ def _within(model: Onnx, scope: Scope, outer: Iterable[str]) -> Iterator[Use]:
         for inner in model.within(scope, index, node) if node.attribute else ():
             yield from _within(model, inner, folded)
         if walk.is_ours(node) and walk.identity(node) not in functions:
-            *inputs, output = map(operand, (*node.input, node.output[0] if node.output else ""))
-            operator = in_force("onnx", node.op_type, scope.opset).id
-            name, facts = label(node, index, scope.where), (walk.attributes_of(node), scope, index)
-            yield placed(Use(name, operator, str(scope.opset), tuple(inputs), output, *facts))
+            operands = map(operand, (*node.input, node.output[0] if node.output else ""))
+            names = label(node, index, scope.where), in_force("onnx", node.op_type, scope.opset).id
+            yield placed(*names, str(scope.opset), operands, walk.attributes_of(node), scope, index)
 
 
-def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], Use]:
-    """Return a function that notes in a node the facts about the graph around it that a verdict depends on."""
+def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[..., Use]:
+    """Return a function that makes a Use, with the facts about the graph around it that a verdict depends on."""
     view, mistaken = Editor(scope), defaultdict[str, dict[str, str]](dict)
     for power, runtime, reason in fused(scope):
         if reason:
             mistaken[power.output[0]][runtime] = reason
 
-    def placed(use: Use) -> Use:
+    def placed(label: str, operator: str, asked: str, operands: Iterable[Operand], *facts: Any) -> Use:
+        *inputs, output = operands
+        use = Use(label, operator, asked, tuple(inputs), output, *facts)
         read = {operand.name for operand in use.inputs if operand.constant is None}
         use.is_alone = not scope.where and {use.output.name, *read} - folded <= ends
         use.folded, use.mistaken = folded, mistaken[use.output.name]
@@ -275,12 +275,8 @@ def _placing(scope: Scope, folded: set[str], ends: set[str]) -> Callable[[Use], 
     return placed
 
 
-def _folded(
-    steps: Iterable[tuple[Iterable[str], Iterable[str]]],
-    is_constant: Callable[[str], bool],
-    outer: Iterable[str] = (),
-) -> set[str]:
-    """Return the values that nodes, by their inputs and outputs, compute from constants alone, and outer ones."""
+def _folded(steps: Iterable[_Step], is_constant: Callable[[str], bool], outer: Iterable[str]) -> set[str]:
+    """Return the values that nodes compute from constants alone, and outer ones."""
     folded = {"", *outer}
     for inputs, outputs in steps:
         names = list(inputs)
@@ -306,19 +302,15 @@ def of_openvino(source: Path | bytes, file: str) -> tuple[tuple[Use, ...], tuple
         graph = ir.graph_of(body, where)
         makers = {name: node for node in graph.nodes for name in node.outputs}
         steps = map(attrgetter("inputs", "outputs"), graph.nodes)
-        folded = _folded(steps, graph.constants.__contains__)
+        folded = _folded(steps, graph.constants.__contains__, ())
         ends = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.constants.keys()
         placed = _placing(_in_onnx(graph, makers, where), folded, ends)
         for node in graph.nodes:
             if node.operator in ir.ROWS:
                 values = (graph.declared.get(name, Value(name)) for name in (*node.inputs, node.outputs[0]))
-                *inputs, output = [
-                    Operand(value.name, value.type, value.shape, _constant(value, graph, makers))
-                    for value in values
-                ]
-                asked = f"opset{node.opset}"
-                use = Use(node.label, node.operator, asked, tuple(inputs), output, node.attributes)
-                uses.append(placed(use))
+                operands = (Operand(v.name, v.type, v.shape, _constant(v, graph, makers)) for v in values)
+                use = placed(node.label, node.operator, f"opset{node.opset}", operands, node.attributes)
+                uses.append(use)
             elif node.type in ("HalfulpPower", "HalfulpPReLU"):
                 replaced.append(node.label)
     return tuple(uses), tuple(replaced)

@@ -39,7 +39,6 @@ from halfulp.types import TYPES, element_type, is_nan, ranks, same_bits
 SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
 ROWS = ("float32 ** float32", "float64 ** float64", "float16 ** float16", "PRelu float32")
 
-PROFILED_RUNS = 10
 Call = Callable[[], object]
 
 _SHORTEST = 300e-6  # minimum seconds of a sample; a shorter call is repeated
@@ -78,11 +77,11 @@ def in_turns(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        turn = 0
-        while turn < least or (turn < most and time.perf_counter() < end):
+        for turn in range(max(least, most)):
+            if turn >= least and time.perf_counter() >= end:
+                break
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 taken[name].append(samples[name]())
-            turn += 1
     finally:
         if collecting:
             gc.enable()
@@ -90,10 +89,7 @@ def in_turns(
 
 
 def sampler(call: Call) -> Callable[[], float]:
-    """Return a function that times a call, repeated if it is short, and after another call if that warms caches.
-
-    The call is made at once, to warm it up and to estimate its time.
-    """
+    """Return a function that times a call, repeated if it is short; it is warmed up, and its time estimated, now."""
 
     def timed(repeats: int) -> float:
         start = time.perf_counter()
@@ -130,10 +126,8 @@ class Exactness(NamedTuple):
         """Return the share of wrong results, and the maximum distance if it is more than one value."""
         if self.misrounded == 0:
             return "exact"
-        share = share_of(self.misrounded / self.total)
-        if self.farthest <= 1:
-            return f"{share} off"
-        return f"{share} off; by up to {self.farthest if self.farthest < 10_000 else f'{self.farthest:.0e}'}"
+        far = self.farthest if self.farthest < 10_000 else f"{self.farthest:.0e}"
+        return f"{share_of(self.misrounded / self.total)} off" + f"; by up to {far}" * (self.farthest > 1)
 
 
 def share_of(fraction: float) -> str:
@@ -247,13 +241,9 @@ class Contender(NamedTuple):
 
     nodes: NodeTimes
     exactness: Sequence[Exactness]  # of each Pow and PRelu outside of subgraphs, given its operands
+    results: Exactness  # of these together
     outputs: Mapping[str, Array]
     times: Sequence[float]  # of the whole network, in turns with the other kernels
-
-    @property
-    def results(self) -> Exactness:
-        """The exactness of the nodes together."""
-        return together(self.exactness)
 
 
 def together(comparisons: Sequence[Exactness]) -> Exactness:
@@ -283,7 +273,7 @@ def compare(
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
     refused: dict[str, str] = {}
-    ran: dict[str, tuple[NodeTimes, list[Exactness], dict[str, Array]]] = {}
+    ran: dict[str, tuple[NodeTimes, list[Exactness], Exactness, dict[str, Array]]] = {}
     samples: dict[str, Callable[[], float]] = {}
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
@@ -292,12 +282,12 @@ def compare(
         try:
             settings: dict[str, Any] = {"exact": exact, "threads": threads}
             compared = _exactness(model, inputs, exact=exact)
-            session, results, reports = engine.open_profiled(model, inputs, runs=PROFILED_RUNS, **settings)
+            session, results, reports = engine.open_profiled(model, inputs, runs=10, **settings)
         except HalfulpError as error:
             refused[whose] = error.message
             continue
         tensors = {name: each for name, each in results.items() if str(getattr(each, "dtype", "")) in TYPES}
-        ran[whose] = node_times(reports, names, exact=exact), compared, tensors
+        ran[whose] = node_times(reports, names, exact=exact), compared, together(compared), tensors
         samples[whose] = sampler(partial(engine.run_in, session, model, inputs))
     progress("measuring")
     times = in_turns(samples, seconds) if samples else {}
@@ -369,11 +359,9 @@ def _cells(contender: Contender | str, nodes: int) -> list[str]:
         return ["refused", "", ""]
     times, results, compared = contender.nodes, contender.results, len(contender.exactness)
     part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {count_of(nodes, 'node')}"
-    exact = f"{results} in {results.total:,} values"
-    exact = f"{exact}; {compared} of {nodes} nodes" if compared < nodes else exact
-    # A fusion may compute another function.
-    exact = f"node by node: {exact}" if times.executed == 0 else exact
-    part = part if times.executed else "merged into others"
+    exact = f"{results} in {results.total:,} values" + f"; {compared} of {nodes} nodes" * (compared < nodes)
+    if not times.executed:  # a fusion may compute another function
+        part, exact = "merged into others", f"node by node: {exact}"
     return [spread(summary(contender.times), _time), part, exact if compared else "not compared"]
 
 

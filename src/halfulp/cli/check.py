@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from halfulp.cli import shared
-from halfulp.cli.shared import OUTPUT, FailOn, File, Force, Html, Json, Names, output_option
+from halfulp.cli.shared import OUTPUT, WRITE, FailOn, File, Force, Html, Json, Names
 from halfulp.errors import HalfulpError, did_you_mean
 from halfulp.installed import has_module
 from halfulp.options import CheckOptions, takes
@@ -73,7 +72,7 @@ def check(
         File, _FAULTS(help="Findings that are known, which don't count.", metavar="FILE")
     ] = None,
     fail_on: FailOn = "support",
-    output: Annotated[File, output_option("Write the report.", "FILE.json|.html|.xml")] = None,
+    output: Annotated[File, WRITE(help="Write the report.", metavar="FILE.json|.html|.xml")] = None,
     json: Json = None,
     html: Html = None,
     junit: Annotated[File, OUTPUT(help="Write a JUnit report, which CI systems show.")] = None,
@@ -135,14 +134,8 @@ def check(
         typer.echo(summary, err=any(map(shared.is_stdout, written)))
     if not specs:
         return
-    reports = _check_all(
-        specs,
-        mode=mode,
-        selection=chosen,
-        allowed=allowed,
-        threads=processors(),
-        **{name: options[name] for name in ("processes", "ulp_limit", "time_limit")},
-    )
+    limits = {name: options[name] for name in ("processes", "ulp_limit", "time_limit")}
+    reports = _check_all(specs, mode=mode, selection=chosen, allowed=allowed, threads=processors(), **limits)
     documents = [each.document for each in reports]
     junit_report = partial(report.junit, least=fail_on, allowed=allowed)
     for file, text_of in ((html, report.render), (json, dumps), (junit, junit_report)):
@@ -168,7 +161,7 @@ def _end(reports: list[CheckReport], allow: Path | None, fail_on: str) -> None:
     if reports[-1].interrupted:  # it ends the run
         typer.echo("interrupted: these are the results so far", err=True)
         raise typer.Exit(130)
-    if any(faults(document, fail_on) for document in documents):
+    if any(map(partial(faults, least=fail_on), documents)):
         raise typer.Exit(1)
 
 
@@ -179,13 +172,10 @@ def find_all(targets: Names, commands: Names, libraries: Names) -> list[TargetSp
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module in this folder can be a target
     finders = ((find, targets), (find_command, commands), (find_library, libraries))
-    specs = [finder(name) for finder, names in finders for name in names or []]
-    seen: Counter[str] = Counter()
-    for place, spec in enumerate(specs):
-        seen[spec.name] += 1
-        if seen[spec.name] > 1:
-            specs[place] = replace(spec, name=f"{spec.name} ({seen[spec.name]})")
-    return specs
+    found = [finder(name) for finder, names in finders for name in names or []]
+    names = [spec.name for spec in found]
+    numbered = ((spec, names[: place + 1].count(spec.name)) for place, spec in enumerate(found))
+    return [replace(spec, name=f"{spec.name} ({nth})") if nth > 1 else spec for spec, nth in numbered]
 
 
 def _check_all(specs: list[TargetSpec], **arguments: Any) -> list[CheckReport]:
@@ -255,7 +245,7 @@ def accuracy(
     exhaustive: Annotated[
         bool, _POWERS("--exhaustive", help="Try all 2^32 pairs of a 16-bit type, too: an hour or a night.")
     ] = False,
-    output: Annotated[File, output_option("Write the report.", "FILE.json")] = None,
+    output: Annotated[File, WRITE(help="Write the report.", metavar="FILE.json")] = None,
     json: Json = None,
     force: Force = False,
 ) -> None:
@@ -275,8 +265,7 @@ def accuracy(
         raise HalfulpError("accuracy needs gmpy2: pip install 'halfulp[check]'")
     (json,) = shared.placed(None, output, json=json)
     shared.check_writable(json, read=[spec.file for spec in specs], force=force)
-    documents: list[dict[str, Any]] = []
-    without: list[str] = []
+    documents, without = list[dict[str, Any]](), list[str]()
     with shared.working() as progress:
         for spec in specs:
             with Examiner(spec, time_limit=600, threads=processors()) as examiner:

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from halfulp.cli import shared
-from halfulp.cli.shared import OUTPUT, FailOn, File, Force, Html, Inputs, Json, Names, Place, output_option
+from halfulp.cli.shared import OUTPUT, WRITE, FailOn, File, Force, Html, Inputs, Json, Names, Place
 from halfulp.errors import HalfulpError, command, count_of, in_shell, printable
 from halfulp.installed import has_module
 from halfulp.measured import GRADES
@@ -70,7 +70,7 @@ def audit(
             " them in float32: trtexec or polygraphy; json for a list of names.",
         ),
     ] = None,
-    output: Annotated[File, output_option("Write the report, too.", "FILE.html|.json")] = None,
+    output: Annotated[File, WRITE(help="Write the report, too.", metavar="FILE.html|.json")] = None,
     html: Html = None,
     json: Json = None,
     force: Force = False,
@@ -127,7 +127,7 @@ def convert(
     *,
     inputs: Inputs = None,
     output: Annotated[
-        File, output_option("Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
+        File, WRITE(help="Where to write: ONNX, or OpenVINO's IR where it ends with .xml.")
     ] = None,
     force: Force = False,
     **options: Unpack[ConvertOptions],
@@ -175,7 +175,7 @@ def repair(
         ),
     ] = False,
     inputs: Inputs = None,
-    output: Annotated[File, output_option("Where to write. Without it the repairs are only shown.")] = None,
+    output: Annotated[File, WRITE(help="Where to write. Without it the repairs are only shown.")] = None,
     json: Json = None,
     force: Force = False,
 ) -> None:
@@ -257,10 +257,10 @@ def run(
     inputs: Inputs = None,
     output: Annotated[
         File,
-        output_option(
-            "Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
+        WRITE(
+            help="Write the outputs. NumPy has no name for bfloat16, float8, float4 and int4: they"
             " are stored as bytes; read them with array.view(ml_dtypes.bfloat16).",
-            "OUT.npz",
+            metavar="OUT.npz",
         ),
     ] = None,
     force: Force = False,
@@ -406,7 +406,7 @@ def bench(
         ),
     ] = None,
     inputs: Inputs = None,
-    output: Annotated[File, output_option("Write the measurements of a network.", "FILE.json")] = None,
+    output: Annotated[File, WRITE(help="Write the measurements of a network.", metavar="FILE.json")] = None,
     json: Json = None,
     force: Force = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from halfulp.cli.shared import OUTPUT, File, Names, console, output_option, placed, print_rows, working
+from halfulp.cli.shared import OUTPUT, WRITE, File, Names, console, placed, print_rows, working
 from halfulp.doors import COUNT, DIGESTS, DOORS, measure
 from halfulp.errors import HalfulpError, did_you_mean, in_shell, named
 from halfulp.installed import get_libm
@@ -118,7 +118,7 @@ _TRY = (
 
 def demo(
     place: Annotated[File, Argument(metavar="[FOLDER]", help="The same as -o.")] = None,
-    output: Annotated[File, output_option("Where to write: halfulp-demo by default.", "FOLDER")] = None,
+    output: Annotated[File, WRITE(help="Where to write: halfulp-demo by default.", metavar="FOLDER")] = None,
     force: Annotated[bool, OUTPUT("--force", metavar="", help="Write even over other files.")] = False,
 ) -> None:
     """Write four small networks, and name a command to try on each.

@@ -36,6 +36,7 @@ _STDOUT = Path("-")
 _PIPED_WIDTH = 160
 _UNBOUNDED = 100_000  # columns, to measure a table in
 
+Cells = Sequence[str]
 Names = list[str] | None
 Inputs = Annotated[
     Names,
@@ -68,16 +69,12 @@ FailOn = Annotated[
     ),
 ]
 OUTPUT = partial(Option, rich_help_panel="Output", metavar="FILE")
+WRITE = partial(OUTPUT, "--output", "-o")
 File = Path | None
 Place = Annotated[File, Argument(metavar="[OUT]", help="The same as -o.", show_default=False)]
 Html = Annotated[File, OUTPUT(help="Write the report as a page.")]
 Json = Annotated[File, OUTPUT(help="Write the report as JSON. - is standard output.")]
 Force = Annotated[bool, OUTPUT("--force", metavar="", help="Write even over a file that is read.")]
-
-
-def output_option(help: str, metavar: str = "FILE") -> Any:
-    """Return the option for the output of a verb."""
-    return OUTPUT("--output", "-o", metavar=metavar, help=help)
 
 
 def parted(arguments: Names) -> tuple[list[str], dict[str, int]]:
@@ -302,9 +299,7 @@ def say(to: Console, *lines: str) -> None:
         to.print("\n".join(shown), markup=False, highlight=False, soft_wrap=True)
 
 
-def print_rows(
-    to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
-) -> None:
+def print_rows(to: Console, headers: Cells, rows: Sequence[Cells], numbers: Container[str]) -> None:
     """Print a table; columns of ``numbers`` are right-aligned. If it is too wide, print lines for each row."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:

@@ -153,14 +153,12 @@ def _range(name: str, pairs: Pairs, got: Array) -> tuple[Range, Pairs]:
     far, worst = 0.0, None
     if special.any() or (errors > 0).any():
         place = int(order[0]) if errors[order[0]] > 0 else int(special.argmax())
-        elements = (pairs.x[place], pairs.y[place], expected[place], got[place])
-        texts = [" ".join(shown(element).values()) for element in elements]
-        worst = dict(zip(("x", "y", "expected", "got"), texts, strict=True))
+        columns = {"x": pairs.x, "y": pairs.y, "expected": expected, "got": got}
+        worst = {name: " ".join(shown(column[place]).values()) for name, column in columns.items()}
         if not special[place]:
             far = _exact_error(pairs.x[place], pairs.y[place], got[place], name)
-    misrounded = int(((steps > 0) | special).sum())
-    results = Range(got.size, misrounded, int(special.sum()), far, worst)
-    return results, Pairs(pairs.x[order], pairs.y[order])
+    misrounded, wrong = int(((steps > 0) | special).sum()), int(special.sum())
+    return Range(got.size, misrounded, wrong, far, worst), Pairs(pairs.x[order], pairs.y[order])
 
 
 def _errors(x: Array, y: Array, expected: Array, got: Array) -> Array:
@@ -291,9 +289,9 @@ def _cells(entry: Mapping[str, Any], shares: Sequence[str]) -> list[str]:
     ranges, results = entry["ranges"], map(entry["ranges"].get, shares)
     cells = [f"{100 * one['misrounded'] / max(one['elements'], 1):.3g} %" if one else "" for one in results]
     special = ", and infinities or NaN" * any(results["special"] for results in ranges.values())
-    cells.append(f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}")
+    worst = f"{max(results['max_ulp'] for results in ranges.values()):.4g}{special}"
     special_values = f"{entry['special_wrong']} of {entry['special_values']}"
-    return [*cells, special_values, ", ".join(entry["differs"]) or "nothing"]
+    return [*cells, worst, special_values, ", ".join(entry["differs"]) or "nothing"]
 
 
 def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:

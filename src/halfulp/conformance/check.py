@@ -8,9 +8,9 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -36,7 +36,9 @@ from halfulp.options import CheckOptions, takes
 from halfulp.specs import ids
 from halfulp.types import same_bits, tensor_type
 
-MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
+MOST_HANGS = 5  # in a row: the rest of an operator version and types then counts as hung without being run
+Names = Iterable[Any]  # of operators, of NumPy's types, ...; or one of them
+Row = tuple[str, tuple[str, ...]]  # an operator version, and the types of its inputs
 
 
 class Progress(NamedTuple):
@@ -84,8 +86,8 @@ class CheckReport(Printed):
         return documents.dumps([self.document])
 
     def __repr__(self) -> str:
-        counts = {name: count for name, count in self.document["summary"].items() if count}
-        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+        summary = self.document["summary"].items()
+        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary if count)
         return f"<CheckReport of {self.document['target']['name']}: {shown}>"
 
     def __str__(self) -> str:
@@ -149,23 +151,14 @@ def check(
         check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
-    groups, cases = options["groups"], options["cases"]
-    return check_target(
-        find(target),
-        mode=mode,
-        selection=selection(options["operators"], versions, options["types"], groups, cases),
-        processes=processes,
-        allowed=documents.load_allowed(allow),
-        progress=progress,
-        ulp_limit=ulp_limit,
-        time_limit=time_limit,
-        threads=processors(),
-    )
+    chosen = selection(options["operators"], versions, options["types"], options["groups"], options["cases"])
+    allowed = documents.load_allowed(allow)
+    limits = {"ulp_limit": ulp_limit, "time_limit": time_limit, "threads": processors()}
+    return check_target(find(target), mode, chosen, processes, allowed, progress, **limits)
 
 
 def check_target(
     spec: TargetSpec,
-    *,
     mode: Mode,
     selection: Selection,
     processes: int | None,
@@ -178,13 +171,13 @@ def check_target(
     if not rows:
         raise HalfulpError(nothing)
     results: list[Result] = []
-    started, failed, interrupted = time.monotonic(), 0, False
+    count, started, failed, interrupted = processes or processors(), time.monotonic(), 0, False
     try:
-        examiners = [Examiner(spec, **limits) for _ in range(processes or processors())]
-        versions = examiners[0].versions
-        # Whatever ends the loop ends the processes, too.
-        with closing(_examined(examiners, rows, mode, selection)) as examined:
-            for number, of_batch in enumerate(examined, 1):
+        # Whatever ends the loop ends the processes, and so the examinations that the pool waits for.
+        with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
+            examiners = [stack.enter_context(Examiner(spec, **limits)) for _ in range(count)]
+            versions = examiners[0].versions
+            for number, of_batch in enumerate(_examined(pool, examiners, rows, mode, selection), 1):
                 results += of_batch
                 failed += sum(result.entry["verdict"] in FAULTS for result in of_batch)
                 if progress is not None:
@@ -202,11 +195,7 @@ def check_target(
 
 
 def selection(
-    operators: Iterable[str],
-    versions: Iterable[str],
-    types: Iterable[str],
-    groups: Iterable[str] = (),
-    cases: Iterable[str] = (),
+    operators: Names, versions: Names, types: Names, groups: Names = (), cases: Names = ()
 ) -> Selection:
     """Return the selection of a run; raises HalfulpError for an unknown operator, version, type or group."""
     chosen = {"operators": _sorted(operators), "versions": _sorted(versions)}
@@ -247,7 +236,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
+def rows_of(spec: TargetSpec, selection: Selection) -> Iterator[Row]:
     """Yield the operator versions and types of a selection that are for a target."""
     patterns = ["/".join(pattern.split("/")[:2]) for pattern in selection.get("cases", ["*/*"])]
     for row in selected(selection["operators"], selection["versions"]):
@@ -280,15 +269,11 @@ class Examiner(AbstractContextManager["Examiner"]):
         """The versions of the runtime; raises HalfulpError if it does not load."""
         process = self._process(1)
         process.start()
-        return process.versions
+        return dict(process.versions)
 
     @np.errstate(all="ignore")  # comparing small types with NaN warns
     def examine(self, cases: Iterable[Case]) -> list[Result]:
-        """Run and judge the cases of an operator version and types; those compared with another come after it.
-
-        A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
-        being run, and their message says so.
-        """
+        """Run and judge the cases of an operator version and types; those compared with another come after it."""
         answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
         not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         results: list[Result] = []
@@ -387,8 +372,8 @@ def processors() -> int:
 
 
 def _examined(
-    examiners: list[Examiner], rows: list[tuple[str, tuple[str, ...]]], mode: Mode, selection: Selection
-) -> Generator[list[Result], None, None]:
+    pool: Executor, examiners: list[Examiner], rows: list[Row], mode: Mode, selection: Selection
+) -> Iterator[list[Result]]:
     """Yield the results of each row's chosen cases when they are done; each examiner has a process of the target."""
     stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
     of_rows = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
@@ -396,15 +381,10 @@ def _examined(
     batches = (list(narrowed(list(members), selection)) for row, members in of_rows if row in rows)
     running: dict[Future[list[Result]], Examiner] = {}
     free = examiners  # the process of the first runs already
-    with ThreadPoolExecutor(len(examiners)) as pool:
-        try:
-            while running := running | {
-                pool.submit(examiner.examine, batch): examiner
-                for examiner, batch in zip(free, filter(None, batches), strict=False)
-            }:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                free = [running.pop(future) for future in done]
-                yield from (future.result() for future in done)
-        finally:
-            for examiner in examiners:  # running examinations wait for these processes
-                examiner.close()
+    while running := running | {
+        pool.submit(examiner.examine, batch): examiner
+        for examiner, batch in zip(free, filter(None, batches), strict=False)
+    }:
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        free = [running.pop(future) for future in done]
+        yield from (future.result() for future in done)

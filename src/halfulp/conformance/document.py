@@ -75,7 +75,6 @@ def faults(document: Document, least: str = "support") -> int:
 
 # --- known findings -------------------------------------------------------------------------------
 
-_LARGEST_LIST = 1 << 24
 _ALLOWED = re.compile(rf"{'|'.join(FINDINGS)}|wrong<=(\d+|{'|'.join(GRADES)})")
 
 
@@ -144,7 +143,7 @@ def load_allowed(path: Path | str | None) -> list[Entry]:
     if path is None:
         return []
     path, entries, target = Path(path), list[Entry](), None
-    for number, line in enumerate(map(str.strip, read_text(path, _LARGEST_LIST).splitlines()), 1):
+    for number, line in enumerate(map(str.strip, read_text(path, most=1 << 24).splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
         elif line and not line.startswith("#"):

@@ -17,7 +17,7 @@ from halfulp.conformance.case import Case, broadcast, expected
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
-from halfulp.types import codes, element_type, float_type
+from halfulp.types import codes, float_type, is_float
 
 __all__ = ["Exported", "export"]
 
@@ -107,10 +107,9 @@ def folder_name(case: Case) -> str:
 
 def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
     """Return the relative and the absolute tolerance that allow ``ulp_limit`` ulps, and 0 for integers."""
-    row = element_type(result.dtype)
-    if row.kind != "float":
+    if not is_float(result):
         return {"rtol": 0, "atol": 0}
-    facts = float_type(row.name)
+    facts = float_type(result.dtype.name)
     return {"rtol": ulp_limit * 2.0 ** (1 - facts.digits), "atol": ulp_limit * 2.0**facts.least_exponent}
 
 

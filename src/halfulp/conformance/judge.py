@@ -7,9 +7,10 @@ operands are that show it. The end of this file says which cases and elements th
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from math import prod
-from typing import Any, Literal, NamedTuple, get_args
+from operator import mul
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +19,7 @@ from halfulp.conformance.case import Case, broadcast, operands_of
 from halfulp.operators import pow as exact_pow
 from halfulp.types import TYPES, codes, float_type, integer_range, is_float, is_nan, ranks, tensor_type
 
-Verdict = Literal[
-    "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
-]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+VERDICTS = ("rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung")
 """From best to worst. A row has the worst verdict of its cases.
 
 ``rejected`` (right) and ``accepted`` are the verdicts on invalid cases. ``unspecified`` means that the document leaves
@@ -30,18 +28,13 @@ everything open, ``within`` that all differences are small. ``refused``, ``crash
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
 """The verdicts that are a runtime's fault."""
-
 HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
-
-
-Shape = tuple[int, ...]
 
 
 class Outcome(NamedTuple):
     """A run without a result: the kind of its end, and the first line of the runtime's message."""
 
-    # ``wrong``: the outputs are not one array of numbers; ``not offered``: the case is not judged.
-    kind: Literal["refused", "crashed", "hung", "wrong", "not offered"]
+    kind: str  # refused, crashed, hung; wrong: no array of numbers, or several; not offered: it is not judged
     message: str
 
 
@@ -65,17 +58,14 @@ DETERMINED = UnspecifiedOutput()
 
 @dataclass(frozen=True)
 class Judgement:
-    """The comparison of one case's results with the right ones.
+    """The comparison of one case's results with the right ones."""
 
-    ``max_ulp`` is the greatest distance from the right result, in representable values (of integers: in units), or None
-    where nothing could be compared. ``histogram`` has the number of elements at each distance; ``special`` counts
-    infinities, NaNs and signs of zeros gone wrong.
-    """
-
-    verdict: Verdict
+    verdict: str  # one of VERDICTS
     elements: int = 0  # the number of judged elements; open ones are not judged
     wrong: int = 0  # the number of these that are special values gone wrong, or farther off than the limit
+    # The greatest distance, in representable values (of integers: in units); None where nothing could be compared.
     max_ulp: float | None = None
+    # The number of elements at each distance; special: infinities, NaNs and signs of zeros gone wrong.
     histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
     example: Mapping[str, Any] | None = None  # the element that is farthest off
     message: str | None = None  # one line: a refusal's reason, a wrong type or shape, or the open question
@@ -91,8 +81,8 @@ def judge(case: Case, expected: Any, got: Array | Outcome, ulp_limit: float = 4)
     open_ = unspecified(case)
     kind, message = got if isinstance(got, Outcome) else ("returned", "")
     message = message.strip().split("\n")[0]
-    if isinstance(got, Outcome) and got.kind in ("crashed", "hung"):
-        return Judgement(got.kind, message=message, grade="ordinary")
+    if kind in ("crashed", "hung"):
+        return Judgement(kind, message=message, grade="ordinary")
     if case.clause is not None:
         if kind == "refused":
             return Judgement("rejected", message=message)
@@ -135,15 +125,10 @@ def _judge_elements(
         }
     buckets = np.searchsorted(np.array([1, 2, 3, 5, 17], np.uint64), steps[judged & ~special], side="right")
     counts = [*np.bincount(buckets, minlength=6).tolist(), int(special[judged].sum())]
-    return Judgement(
-        verdict="wrong" if are_wrong.any() else "within" if different else "exact",
-        elements=int(judged.sum()),
-        wrong=int(are_wrong.sum()),
-        max_ulp=int(steps.max(initial=0)),
-        histogram=dict(zip(HISTOGRAM, counts, strict=True)),
-        example=example,
-        grade=grade,
-    )
+    histogram = dict(zip(HISTOGRAM, counts, strict=True))
+    verdict = "wrong" if are_wrong.any() else "within" if different else "exact"
+    elements, wrong, max_ulp = int(judged.sum()), int(are_wrong.sum()), int(steps.max(initial=0))
+    return Judgement(verdict, elements, wrong, max_ulp, histogram, example, grade=grade)
 
 
 def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> Array:
@@ -183,17 +168,14 @@ def place_of(case: Case, flat: int, shape: tuple[int, ...]) -> dict[str, Any]:
 def shown(element: Any) -> dict[str, str]:
     """Return an element as JSON has it: the shortest decimal that gives it back, and its bits."""
     array = np.asarray(element)
-    width = 2 * array.dtype.itemsize
-    return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{width}x}"}
+    return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{2 * array.itemsize}x}"}
 
 
 def decimal(element: Any) -> str:
     """Return the shortest decimal that gives an element back in its type."""
     array = np.asarray(element)
-    if not is_float(array):
-        return str(int(array))
-    number = float(array)
-    if not np.isfinite(number):
+    number = array.item()
+    if not (is_float(array) and math.isfinite(number)):
         return str(number)
     texts = (f"{number:.{digits}g}" for digits in range(1, 18))  # 17 digits give every float64 back
     with np.errstate(all="ignore"):
@@ -261,7 +243,7 @@ def _ends(array: Array) -> tuple[float, float]:
 _NARROW = {name for name, row in TYPES.items() if row.bits < (16 if row.kind == "float" else 8)}
 
 
-@np.errstate(invalid="ignore")  # signalling NaNs
+@np.errstate(all="ignore")
 def unspecified(case: Case) -> UnspecifiedOutput:
     """Return the parts of a case's output that its document leaves open."""
     asked = {
@@ -290,7 +272,7 @@ def _is_placed(case: Case, *, with_broadcast: bool) -> bool:
     return has_axis and bool(case.attributes.get("broadcast", 0)) == with_broadcast
 
 
-WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
+WHOLE_CASES: Mapping[str, Callable[[Case, tuple[int, ...], tuple[int, ...]], bool]] = {
     "negative-axis": lambda case, x, y: _is_placed(case, with_broadcast=True) and case.attributes["axis"] < 0,
     "axis-without-broadcast": lambda case, x, y: _is_placed(case, with_broadcast=False),
     "axis-of-one-element": lambda case, x, y: _is_placed(case, with_broadcast=True) and prod(y) == 1,
@@ -313,17 +295,14 @@ WHOLE_CASES: Mapping[str, Callable[[Case, Shape, Shape], bool]] = {
 """The functions that tell by a case and its shapes whether nothing of it is judged, by the question's key."""
 
 
-def _inexact(x: Array, y: Array) -> Array:
-    """Return where the real power is not an integer that the type of x holds."""
+def _is_lost(x: Array, y: Array, function: Callable[[int, Any], int | None]) -> Array:
+    """Return where the type of x does not hold a function of x and y, or there is no such integer."""
     least, largest = integer_range(x.dtype.name)
-    wide = np.float64 if is_float(y) else np.uint64 if not integer_range(y.dtype.name)[0] else np.int64
-    bases = x.astype(np.uint64 if least == 0 else np.int64).ravel().tolist()
-    pairs = list(zip(bases, y.astype(wide).ravel().tolist(), strict=True))
-    powers = {pair: integer_power(*pair) for pair in set(pairs)}
-    lost = {pair for pair, power in powers.items() if power is None or not least <= power <= largest}
-    return np.array([pair in lost for pair in pairs], bool).reshape(x.shape)
+    numbers = map(function, x.ravel().tolist(), y.ravel().tolist())
+    return np.array([n is None or not least <= n <= largest for n in numbers], bool).reshape(x.shape)
 
 
+@lru_cache(1 << 12)  # cases repeat their operands
 def integer_power(x: int, y: int | float) -> int | None:
     """Return x^y where that is an integer of at most 64 bits, or None."""
     if y == 0 or x == 1:
@@ -345,51 +324,38 @@ def integer_power(x: int, y: int | float) -> int | None:
     return power if abs(power) < 1 << 64 else None
 
 
-def _prelu_overflow(case: Case, x: Array, y: Array) -> Any:
-    if is_float(x):
-        return False
-    least, largest = integer_range(x.dtype.name)
-    products = np.asarray(x.astype(object) * y.astype(object))
-    return np.asarray((products < least) | (products > largest), bool) & (x < 0)
-
-
 def _beyond_the_range(case: Case, x: Array, y: Array) -> Any:
     """Return where a type without infinities, or without zero, lacks the result."""
     if not is_float(x) or (facts := float_type(x.dtype.name)).has_infinity:
         return False
-    wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
-    with np.errstate(all="ignore"):
-        if case.row.kernel == "prelu":
-            real = np.where(wide_x < 0, wide_x * wide_y, wide_x)
-        else:
-            real = np.asarray(exact_pow(wide_x, wide_y))
-        beyond = ~(np.abs(real) < 2.0**facts.greatest_exponent * (1 - 2.0 ** -(facts.digits + 1)))
-    return beyond if facts.has_zero else beyond | (real < 2.0**facts.least_exponent)
-
-
-def _negative_base(case: Case, x: Array, y: Array) -> Any:
     wide, wide_y = x.astype(np.float64), y.astype(np.float64)
-    return is_float(y) & (wide < 0) & ((wide == -1) | np.isinf(wide) | np.isinf(wide_y))
+    is_prelu = case.row.kernel == "prelu"
+    real = np.where(wide < 0, wide * wide_y, wide) if is_prelu else np.asarray(exact_pow(wide, wide_y))
+    beyond = ~(np.abs(real) < 2.0**facts.greatest_exponent * (1 - 2.0 ** -(facts.digits + 1)))
+    return beyond if facts.has_zero else beyond | (real < 2.0**facts.least_exponent)
 
 
 def _draft_special_values(case: Case, x: Array, y: Array) -> Any:
     """Return where the table of SONNX's draft contradicts IEEE 754."""
     if not is_float(x):
         return False
-    wide, wide_y = x.astype(np.float64), y.astype(np.float64)
-    to_infinity = np.isinf(wide_y) & (wide != 0) & (np.abs(wide) <= 1)
-    keeps_sign = np.signbit(wide) & ((wide == 0) | np.isinf(wide)) & (np.abs(np.fmod(wide_y, 2)) == 1)
-    return to_infinity | keeps_sign | ((wide == 1) & np.isnan(wide_y))
+    to_infinity = np.isinf(y) & (x != 0) & (np.abs(x) <= 1)
+    keeps_sign = np.signbit(x) & ((x == 0) | np.isinf(x)) & (np.abs(np.fmod(y, 2)) == 1)
+    return to_infinity | keeps_sign | ((x == 1) & is_nan(y))
 
 
 ELEMENTS: Mapping[str, Callable[[Case, Array, Array], Any]] = {
     "rounding": _beyond_the_range,
-    "integer-overflow": lambda case, x, y: not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0),
-    "integer-base": lambda case, x, y: not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0)),
+    "integer-overflow": lambda case, x, y: (
+        not (is_float(x) or is_float(y)) and _is_lost(x, y, integer_power) & (y >= 0)
+    ),
+    "integer-base": lambda case, x, y: (
+        not is_float(x) and _is_lost(x, y, integer_power) & (is_float(y) | (y < 0))
+    ),
     "prelu-zero-and-nan": lambda case, x, y: is_nan(x),
     "prelu-rounding": _beyond_the_range,
-    "prelu-integer-overflow": _prelu_overflow,
-    "negative-base": _negative_base,
+    "prelu-integer-overflow": lambda case, x, y: not is_float(x) and _is_lost(x, y, mul) & (x < 0),
+    "negative-base": lambda case, x, y: is_float(y) & (x < 0) & ((x == -1) | np.isinf(x) | np.isinf(y)),
     "prelu-nan": lambda case, x, y: is_nan(x),
     "draft-special-values": _draft_special_values,
     "negative-exponent": lambda case, x, y: not is_float(x) and y < 0,

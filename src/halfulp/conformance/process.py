@@ -16,11 +16,12 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ LONGEST = 86400.0  # the maximum time limit: the clocks of sockets have one
 # The exceptions that reading a malformed answer raises.
 MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
 
-_PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 10.0  # a process that closed its socket is about to die; on a busy machine this takes a while
 _CODE = """
@@ -49,30 +49,25 @@ from halfulp.conformance.process import serve
 serve(int(sys.argv[1]))
 """
 _LENGTHS = struct.Struct("<QQ")
-_LONGEST_HEADER = 1 << 20
-_PIECE = 1 << 20
-_LONGEST_MESSAGE = 300
+_LONGEST_HEADER = _PIECE = 1 << 20
 # Lines that name a place in a library, or announce the next line.
 _PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
-_MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
-# The process, the folder of the files that it leaves when it is killed, and the socket to it.
-_Worker = tuple[subprocess.Popen[bytes], tempfile.TemporaryDirectory[str], socket.socket]
+_MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(gettempdir()) + r"/[^\s'\":,;)]*")
 
 
+@dataclass
 class Process(contextlib.AbstractContextManager["Process"]):
-    """A target in a process of its own, which is started anew when it dies or is too slow.
+    """A target in a process of its own, which is started anew when it dies or is too slow."""
 
-    It may use ``threads`` threads, ``time_limit`` seconds for a case, and may allocate ``memory`` bytes once
-    it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
-    """
-
-    def __init__(
-        self, spec: TargetSpec, threads: int = 1, time_limit: float = TIME_LIMIT, memory: int = MEMORY
-    ) -> None:
-        self.spec, self.threads, self.time_limit, self.memory = spec, threads, time_limit, memory
-        self.versions: dict[str, str] = {}
-        self._worker: _Worker | None = None
-        self._asked = 0
+    spec: TargetSpec
+    threads: int = 1
+    time_limit: float = TIME_LIMIT
+    memory: int = MEMORY
+    # Those of the runtime and of the packages that take part, once it is loaded.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    # The process, the folder of the files that it leaves when it is killed, and the socket to it.
+    _worker: tuple[subprocess.Popen[bytes], TemporaryDirectory[str], socket.socket] | None = None
+    _asked: int = 0
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -85,7 +80,7 @@ class Process(contextlib.AbstractContextManager["Process"]):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
         channel, theirs = socket.socketpair()
-        folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
+        folder = TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
         variables = {"OPENBLAS_NUM_THREADS": str(self.threads), "JAX_PLATFORMS": "cpu", "TMPDIR": folder.name}
         path = json.dumps([entry or os.getcwd() for entry in sys.path])
         with theirs:
@@ -113,10 +108,7 @@ class Process(contextlib.AbstractContextManager["Process"]):
         return channel
 
     def run(self, case: Case) -> Array | Outcome:
-        """Return a case's output, or the outcome without one that can be judged.
-
-        Raises HalfulpError if the target does not load, or the case itself is at fault.
-        """
+        """Return a case's output, or the outcome without one; raises HalfulpError if the case itself is at fault."""
         channel, request = self.start(), pickle.dumps(case)
         self._asked += 1
         answer = self._ask(channel, {"number": self._asked}, request, self.time_limit)
@@ -244,7 +236,7 @@ def one_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     informative = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
     line = printable(informative, most=None)
-    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
+    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:300]
 
 
 # --- the worker ----------------------------------------------------------------------------------
@@ -256,14 +248,13 @@ def serve(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)  # a runtime's own processes must not hold it open
     with contextlib.suppress(OSError):
         start, target_bytes = receive(channel)
         try:
             target = pickle.loads(target_bytes).open(start["threads"])
-            versions = dict(target.versions)
         except BaseException as error:  # a library may even exit when it is imported
             send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
             return
@@ -274,7 +265,7 @@ def serve(descriptor: int) -> None:
             _, hard = resource.getrlimit(resource.RLIMIT_DATA)
             limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-        send(channel, {"kind": "ready", "versions": versions})
+        send(channel, {"kind": "ready", "versions": target.versions})
         own = os.getpid()
         while True:
             asked, case_bytes = receive(channel)

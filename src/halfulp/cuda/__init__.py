@@ -51,7 +51,8 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     devices = sorted({place.device for place in (*places, into) if place is not None})
     if len(devices) > 1:
         raise HalfulpError(f"operands on several devices: {devices}")
-    (library.device,), output, result = devices, operator.infer(*operands), out
+    (library.device,) = devices
+    output, result = operator.infer(*operands), out
     if into is not None:
         operator.check_output(output, into, _is_writeable(out))
     if into is None or any(share_memory(into, place) for place in places):
@@ -116,8 +117,8 @@ def launch(
     """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
 
     An operand is a Memory, or a 0-d ndarray that is a number. ``out`` may be the memory of an operand's elements, and
-    else overlaps none. ``allocate`` takes a number of bytes and returns their address on the device. They may be reused
-    after the stream's work so far. Without it the driver allocates. Every error of the driver is a HalfulpError.
+    else overlaps none. ``allocate`` returns the address of so many bytes on the device, which may be reused after the
+    stream's work so far. Without it the driver allocates.
     """
     operands = (
         core().Operand(a.address, a.type, a.shape, a.strides)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 SCHEMA = "halfulp.measured/1"
 CHECK_SCHEMA = "halfulp.check/1"
@@ -32,13 +32,6 @@ def kind_of_slope(slope: float) -> str:
     return "number" if size <= 2**10 else "huge"
 
 
-class Broadcast(NamedTuple):
-    """The shapes of a case's operands, and the names of its attributes."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    attributes: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Group:
     """The results of the cases of one group, where some of them were not exact."""
@@ -50,7 +43,8 @@ class Group:
     grade: str | None = None  # of a fault: one of GRADES; None where that was not measured
     differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
     wrong: int = 0  # the number of elements that were wrong
-    shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
+    # For broadcasting, of each case that was wrong: the operands' shapes, and the names of the attributes.
+    shapes: tuple[tuple[tuple[tuple[int, ...], ...], tuple[str, ...]], ...] = ()
 
     @property
     def operands(self) -> tuple[str, str] | None:
@@ -61,30 +55,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    """The results of a runtime for an operator version and input types.
-
-    ``constants`` has powers to one constant exponent, all bases together, measured with the newest version. ``columns``
-    has the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
-    """
+    """The results of a runtime for an operator version and input types."""
 
     verdict: str  # that of the worst case
     max_ulp: float | None = None
     message: str | None = None  # the runtime's, where it refuses these types altogether
     groups: tuple[Group, ...] = ()  # those that were not exact
     differs: tuple[str, ...] = ()  # the surroundings of an operand on which the bits of its result depend
+    # Powers to one constant exponent, all bases together, measured with the newest version.
     constants: Mapping[float, Group] = field(default_factory=dict)
+    # The same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
     columns: Mapping[float, Group] = field(default_factory=dict)
     slopes: Mapping[str, Group] = field(default_factory=dict)  # by kind; empty where they were not measured
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement of one version of a runtime.
-
-    ``by_meaning`` says whether it is an array library, which has no versions of operators: its rows are those of the
-    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes,
-    ``zero_signs`` those in which PRelu with a negative slope changes the sign of a zero, on some processor.
-    """
+    """The measurement of one version of a runtime."""
 
     target: str
     version: str
@@ -92,8 +79,13 @@ class Measured:
     mode: str  # "quick" or "full"
     rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
     accepts: frozenset[str]  # the clauses that it lets invalid models break
-    by_meaning: bool = False
-    halves: frozenset[str] = frozenset()
+    by_meaning: bool = (
+        False  # an array library has no versions of operators: its rows are those of the newest
+    )
+    halves: frozenset[str] = (
+        frozenset()
+    )  # types that it computes in float32 without a rounding between two nodes
+    # Those in which PRelu with a negative slope changes the sign of a zero, on some processor.
     zero_signs: frozenset[str] = frozenset()
 
 
@@ -108,8 +100,7 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 
     The nearest is the newest that is not newer than the one asked for, and the oldest measured where all are newer.
     """
-    files = _files().get(target)
-    if files is None:
+    if (files := _files().get(target)) is None:
         return None
     older = [measured for measured in files if version is None or order(measured) <= order(version)]
     path = files[older[-1] if older else next(iter(files))]
@@ -170,8 +161,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
 
 
 def _group(name: str, *, shapes: Sequence[Any] = (), **rest: Any) -> Group:
-    cases = tuple(Broadcast(tuple(map(tuple, of_case)), tuple(names)) for of_case, names in shapes)
-    return Group(name, shapes=cases, **rest)
+    cases = ((tuple(map(tuple, of_case)), tuple(names)) for of_case, names in shapes)
+    return Group(name, shapes=tuple(cases), **rest)
 
 
 # --- the measurement in a document of halfulp check --json, without constants and slopes ------------
@@ -205,8 +196,7 @@ def row_of(
     row: Mapping[str, Any], cases: Sequence[Any], document: Mapping[str, Any], moved: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a row with its results that are not exact, by group."""
-    result: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
-    result["max_ulp"] = row["max_ulp"]
+    result = {name: row[name] for name in ("operator", "types", "verdict", "max_ulp")}
     if set(row["cases"]) <= {"refused", "unspecified"}:
         return result | {"message": one_line(row["message"])}
     groups: dict[str, dict[str, Any]] = {}

@@ -11,11 +11,10 @@ Messages name the operands {x} and {y}, which the row replaces with its own name
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from halfulp.types import Dim, Shape
 
@@ -31,8 +30,7 @@ class Mismatch(Exception):
         self.check, self.message = check, message
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A broadcasting rule: its name, its text in a sentence, and its two functions."""
 
     name: str

@@ -38,15 +38,12 @@ class Port(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """An attribute: its name and type in the document, default, allowed values and text.
-
-    A default of None with ``required`` false means "not set".
-    """
+    """An attribute: its name and type in the document, default, allowed values and text."""
 
     name: str
     type: str
     text: str
-    default: Any = None
+    default: Any = None  # not set, or required
     required: bool = False
     values: tuple[Any, ...] = ()
 
@@ -60,12 +57,9 @@ class Clause(NamedTuple):
 
 
 class Unspecified(NamedTuple):
-    """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it.
+    """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it."""
 
-    Programs use the key, which is the same in all rows with the question. The rest is for people.
-    """
-
-    key: str
+    key: str  # for programs, the same in all rows with the question; the rest is for people
     rule: str | None
     question: str
     choice: str

@@ -1,7 +1,4 @@
-"""The rows of ONNX: all versions of Pow and PRelu. A row contains the changes from the previous version.
-
-SONNX has a row of its own, which is not one of ``ROWS``.
-"""
+"""The rows of ONNX, all versions of Pow and PRelu, each with the changes from the one before; and the row of SONNX."""
 
 from typing import Any
 

@@ -104,10 +104,7 @@ _NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or
 def attempted(
     group: Literal["broadcast", "invalid"], row: OpVersion, types: Types, mode: Mode
 ) -> Iterator[Case]:
-    """Yield a case for each of the attempts that the row allows, or refuses. Quick mode takes few that are alike.
-
-    An invalid case is named after the clause that it breaches: ``C2-2x3,2``.
-    """
+    """Yield a case of each attempt that the row allows, or refuses; quick mode takes few that are alike."""
     kinds = (attempts,) if group == "broadcast" else (_shapes, _types, _attributes, _outputs)
     for kind in kinds:
         counts = Counter[object]()
@@ -119,7 +116,7 @@ def attempted(
             counts[alike] += 1
             if mode == "quick" and counts[alike] > _QUICK[group]:
                 continue
-            if clause is not None:
+            if clause is not None:  # the name says which it breaches: "C2-2x3,2"
                 name = f"{clause.removeprefix(row.id + '.')}-{name}"
             id = case_id(row, types, group, name)
             inputs, attributes = _small_inputs(row, types, attempt, Random(id)), dict(attempt.attributes)

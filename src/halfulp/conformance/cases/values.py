@@ -93,8 +93,7 @@ def cast(values: Array, name: str) -> Array:
 def log2(values: Array) -> Array:
     """Return the binary logarithms of magnitudes to about 20 bits, the same on every machine."""
     with np.errstate(all="ignore"):
-        logs = np.log2(np.abs(values.astype(np.float64)))
-    fraction, exponent = np.frexp(logs)
+        fraction, exponent = np.frexp(np.log2(np.abs(values.astype(np.float64))))
     return np.ldexp(np.rint(fraction * 2.0**20) * 2.0**-20, exponent)
 
 
@@ -163,11 +162,8 @@ def finite(array: Array) -> Array:
 
 
 def exponents(x: Array, name: str, random: Random, logs: Array | None = None) -> Array:
-    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers.
-
-    By default the logs are from the whole range of x's type, one in four near 0.
-    """
-    if logs is None:
+    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers."""
+    if logs is None:  # from the whole range of x's type, one in four near 0
         row = TYPES[x.dtype.name]
         low, high = 0, row.bits - (row.kind == "int")
         if row.kind == "float":
@@ -413,26 +409,25 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[tuple[str, Pairs]
     """Yield operands near the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(types)
     for number in range(_SETS[mode]):
-        name = str(number)
-        random = Random(case_id(row, types, "edge", name))
+        random = Random(case_id(row, types, "edge", str(number)))
         if row.kernel == "prelu":
-            yield name, prelu_edges(x_name, random)
+            pairs = prelu_edges(x_name, random)
         elif len(types) == 1:
             # The powers of these bases are near the ends of the range.
             y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
             x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
-            yield name, Pairs(neighbours(finite(cast(x, x_name)), random), y)
+            pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
             x = bases(x_name, random, 500)
             ends = exponents(x, y_name, random, end_logs(x_name, random, 500))
-            parts = [
+            pairs = joined(
                 Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
                 exact_pairs(x_name, y_name, number, 300),
                 parity(x_name, y_name),
                 Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
-            ]
-            yield name, joined(*parts)
+            )
+        yield str(number), pairs
 
 
 def end_logs(name: str, random: Random, count: int) -> Array:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from importlib.resources import files
 from itertools import chain, groupby
@@ -52,11 +52,8 @@ SHOWN: Mapping[str, Shown] = {
 }
 """The verdicts in the order of a table's columns."""
 
-URGENCY = (
-    *("rejected", "exact", "unspecified", "within"),
-    *("refused", "accepted", "wrong", "hung", "crashed"),
-)
-"""The verdicts in the order in which a person wants to see them, the most urgent last."""
+URGENCY = ("unspecified", "within", "refused", "accepted", "wrong", "hung", "crashed")
+"""The verdicts of listed cases in the order in which a person wants to see them, the most urgent last."""
 
 
 class Target(NamedTuple):
@@ -87,9 +84,8 @@ def findings(targets: Sequence[Target]) -> list[tuple[Target, Part]]:
     def order(pair: tuple[Target, Part]) -> tuple[object, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        grade = -gravity(case["grade"] or "support")
-        distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
-        return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+        kind = -URGENCY.index(case["verdict"]), case["allowed"], -gravity(case["grade"] or "support")
+        return *kind, not special, -(case["max_ulp"] or 0), -case["wrong"], case["id"], target.number
 
     return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)
 
@@ -320,8 +316,6 @@ def _some_lines(texts: Sequence[str]) -> str:
 
 # --- the HTML page ---------------------------------------------------------------------------------
 
-_COLUMNS = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
-
 
 def render(results: Sequence[Document]) -> str:
     """Return the page of some documents: one HTML file that loads nothing, and is readable without JavaScript."""
@@ -336,30 +330,29 @@ def render(results: Sequence[Document]) -> str:
     # Nothing may be loaded, and only this style and this script apply.
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
     policy = "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-    named = _targets(results)
-    summaries = [document["summary"] for document in results]
+    named, summaries = _targets(results), [document["summary"] for document in results]
+    always = ("exact", "within", "wrong", "refused")  # these verdicts have a column, even if no case has them
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
     # The first finding of an operator version and types is where its square in a table leads to.
-    anchors: dict[str, str] = {}
-    cases = []
+    anchors, cases = set[str](), []
     for target, case in findings(named):
         anchor = f"{target.number}-{'/'.join(case['id'].split('/')[:2])}"
         cases.append((target, case, "" if anchor in anchors else anchor))
-        anchors[anchor] = anchor
+        anchors.add(anchor)
     return template.render(
         results=results,
         policy=policy.format(*digests),
         style=Markup(style),
         script=Markup(code),
         targets=named,
-        verdicts=[name for name in SHOWN if name in _COLUMNS or any(s[name] for s in summaries)],
+        verdicts=[name for name in SHOWN if name in always or any(s[name] for s in summaries)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(summary["allowed"] for summary in summaries),
         heatmaps=list(_heatmaps(named, anchors)),
-        deviations=[deviation for target in named for deviation in _deviations(target)],
+        deviations=list(chain.from_iterable(map(_deviations, named))),
         distances=[
             {bucket: sum(row["histogram"][bucket] for row in document["rows"]) for bucket in HISTOGRAM}
             for document in results
@@ -379,36 +372,34 @@ def _tested(target: Target, aspect: str) -> dict[str, Any]:
     return {"target": target, "tested": tested, "differs": differs}
 
 
-def _heatmaps(targets: Sequence[Target], anchors: Mapping[str, str]) -> Iterator[tuple[str, list[Part]]]:
-    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings.
-
-    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
-    and a column is a type that all inputs share.
-    """
+def _heatmaps(targets: Sequence[Target], anchors: Set[str]) -> Iterator[tuple[str, list[Part]]]:
+    """Yield each operator with the tables of all targets that have it; ``anchors`` are the places of findings."""
     rows = [(target, row) for target in targets for row in target.document["rows"]]
     rows.sort(key=lambda pair: order(pair[1]["operator"], pair[1]["types"]))
     for operator, group in groupby(rows, key=lambda pair: pair[1]["operator"].rpartition("-")[0]):
         members = list(group)
+        # If so, a row is a first input's type, and a column the second's; else a version has one row, and all inputs
+        # have a column's type.
         paired = any(len(set(row["types"])) > 1 for _, row in members)
         tables = []
         for target in targets:
             # An array library has only the newest version, and so only that one's rows.
             versions: dict[str, dict[str, dict[str, Any]]] = {}
-            columns = set()
-            for row in (row for owner, row in members if owner is target):
-                types = row["types"]
-                columns.add(types[-1])
+            of_target = [row for owner, row in members if owner is target]
+            for row in of_target:
                 of_version = versions.setdefault(row["operator"].rpartition("-")[2], {})
-                of_version.setdefault(types[0] * paired, {})[types[-1]] = _square(target, row, anchors)
-            ordered = sorted(columns, key=[*TYPES].index)
+                of_base = of_version.setdefault(row["types"][0] * paired, {})
+                of_base[row["types"][-1]] = _square(target, row, anchors)
+            columns = sorted({row["types"][-1] for row in of_target}, key=[*TYPES].index)
             if versions:
-                tables.append({"target": target, "paired": paired, "columns": ordered, "versions": versions})
+                tables.append({"target": target, "paired": paired, "columns": columns, "versions": versions})
         yield operator, tables
 
 
-def _square(target: Target, row: Part, anchors: Mapping[str, str]) -> dict[str, Any]:
+def _square(target: Target, row: Part, anchors: Set[str]) -> dict[str, Any]:
     """Return a square of a table, with a sentence that repeats the meaning of its colour and adds numbers."""
     operator, types, verdict, text = row["operator"], row["types"], row["verdict"], str(row["verdict"])
+    anchor = f"{target.number}-{operator}/{','.join(types)}"
     if row["message"]:
         text += f": {row['message']}"
     elif row["misrounded"]:
@@ -417,19 +408,19 @@ def _square(target: Target, row: Part, anchors: Mapping[str, str]) -> dict[str, 
         special = row["histogram"]["special"]
         text += f", {special:,} special values wrong" if special else ""
     return {
-        "anchor": anchors.get(f"{target.number}-{operator}/{','.join(types)}"),
+        "anchor": anchor if anchor in anchors else None,
         "verdict": verdict,
         "text": SHOWN[verdict].sign + (distance(row) if verdict == "within" else ""),
         "label": f"{target.label}, {operator}, {types_text(types)}, {text}",
     }
 
 
-def _deviations(target: Target) -> Iterator[dict[str, Any]]:
-    """Yield the special values that are wrong, each once, with all places."""
-    where: dict[tuple[str, ...], list[str]] = {}
+def _deviations(target: Target) -> list[dict[str, Any]]:
+    """Return the special values that are wrong, each once, with all places."""
+    places: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for entry in target.document["specials"]:
-        for cell in (cell for cell in entry["grid"] if cell["verdict"] == "wrong"):
-            key = (cell["x"], cell["y"], cell["expected"], cell["got"])
-            where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
-    for (x, y, expected, got), places in where.items():
-        yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}
+        for cell in entry["grid"]:
+            if cell["verdict"] == "wrong":
+                where = f"{entry['operator']} {types_text(entry['types'])}"
+                places.setdefault(tuple(cell.items()), []).append(where)
+    return [{"target": target.label, "where": where, **dict(cell)} for cell, where in places.items()]

@@ -163,10 +163,8 @@ _BUILT_IN = (
 DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")  # if no target is named
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 _ON_DEVICES = BUILT_IN | {f"{spec.name}:{spec.argument or 'cpu'}": spec for spec in _BUILT_IN}
-_ON_DEVICES |= {
-    f"{name}:cuda": replace(BUILT_IN[name], name=f"{name} (cuda)", argument="cuda")
-    for name in ("torch", "jax", "inductor")
-}
+for _name in ("torch", "jax", "inductor"):
+    _ON_DEVICES[f"{_name}:cuda"] = replace(BUILT_IN[_name], name=f"{_name} (cuda)", argument="cuda")
 
 _NAMED = re.compile(r"\A\s*(?:([A-Za-z][\w.-]*)=)?(.*)\Z", re.DOTALL)
 _LIBRARY = re.compile(r"\.(so|dylib|dll)(\.|$)")

@@ -123,10 +123,7 @@ def function(threads: int, argument: str) -> Target:
 
 
 def pipe(threads: int, argument: str) -> Target:
-    """Start a program once, and ask it for each case on its standard input.
-
-    docs/how-to/check-your-runtime.md has the form of requests and answers: ``pow float32 int64 1000 4000 8000``.
-    """
+    """Start a program once, and ask it for each case as docs/how-to/check-your-runtime.md says."""
     process: Any = subprocess.Popen(shlex.split(argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run(case: Case) -> list[Array]:
@@ -181,8 +178,7 @@ def _function_of(library: ctypes.CDLL, name: str) -> Any:
     kind = ctypes.c_float if name.endswith("f") else ctypes.c_double
     function = library[name]
     function.restype, function.argtypes = kind, [kind, kind]
-    of_elements = np.frompyfunc(function, 2, 1)
-    return lambda x, y: np.asarray(of_elements(x, y)).astype(x.dtype)
+    return np.vectorize(function, [np.dtype(kind)])
 
 
 def numexpr(threads: int, argument: str) -> Target:

@@ -89,11 +89,7 @@ converter = partial(reference, is_converted=True)  # to the newest opset, by the
 
 
 def onnxruntime(threads: int, argument: str) -> Target:
-    """Run the model once in a session of ONNX Runtime, with only the provider and the number of threads set.
-
-    The argument is a provider, such as ``cuda``, or a plugin's file; the CPU's provider if empty. Types that NumPy
-    lacks are passed by their bits. The version is that of whichever of its packages is installed.
-    """
+    """Run the model once in a session of ONNX Runtime, with only the provider and the number of threads set."""
     ort: Any = import_module("onnxruntime")
     integration: Any = import_module("halfulp.integrations.onnxruntime")
     options = ort.SessionOptions()
@@ -113,11 +109,11 @@ def onnxruntime(threads: int, argument: str) -> Target:
             raise
         return list(integration.run(session, inputs).values())
 
-    return Target(run, _prepared, {"onnxruntime": ort.__version__})
+    return Target(run, _prepared, {"onnxruntime": ort.__version__})  # whichever of its packages is installed
 
 
 def _provider(ort: Any, integration: Any, name: str) -> str:
-    """Return the provider of a name, or that of a plugin's file."""
+    """Return the provider of a name, such as ``cuda``, or that of a plugin's file."""
 
     def providers() -> set[str]:
         plugins = ort.get_ep_devices() if hasattr(ort, "get_ep_devices") else ()
@@ -209,10 +205,7 @@ def halfulp(threads: int, argument: str) -> Target:
 
 
 def command(threads: int, argument: str) -> Target:
-    """Run any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
-
-    docs/check.md has the form of the files that stand for {model}, {inputs} and {outputs}. A command has no version.
-    """
+    """Run a program once for each case, with files for {model}, {inputs} and {outputs} as docs/check.md says."""
     command = shlex.split(argument)
 
     def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
@@ -252,26 +245,17 @@ def _typed(array: Array, number: int) -> Array:
 # --- runtimes that take a few lines ------------------------------------------------------------------
 
 
-def library(compute: Callable[[onnx.ModelProto, list[Array]], list[Any]]) -> Target:
-    """Return the target of a function of a model. NotImplementedError says that the runtime lacks the types."""
-    return Target(
-        lambda model, inputs: compute(model, list(inputs.values())),
-        _prepared,
-        not_offered=NotImplementedError,
-    )
-
-
 def tract(threads: int, argument: str) -> Target:
     tract: Any = import_module("tract")
 
-    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+    def compute(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
             file.write_bytes(model.SerializeToString())
             runnable = tract.onnx().load(str(file)).into_model().into_runnable()
-        return [output.to_numpy() for output in runnable.run(inputs)]
+        return [output.to_numpy() for output in runnable.run(list(inputs.values()))]
 
-    return library(compute)
+    return Target(compute, _prepared, not_offered=NotImplementedError)
 
 
 def iree(threads: int, argument: str) -> Target:
@@ -294,13 +278,13 @@ def iree(threads: int, argument: str) -> Target:
         context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, program))
         return context.modules.module[info.main_graph.graph_proto.name]
 
-    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+    def compute(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Any]:
         values = *model.graph.input, *model.graph.output
         if onnx.TensorProto.DOUBLE in {value.type.tensor_type.elem_type for value in values}:
             raise NotImplementedError("IREE demotes float64 to float32")
-        return [np.asarray(compiled(model.SerializeToString())(*inputs))]
+        return [np.asarray(compiled(model.SerializeToString())(*inputs.values()))]
 
-    return library(compute)
+    return Target(compute, _prepared, not_offered=NotImplementedError)
 
 
 def tvm(threads: int, argument: str) -> Target:
@@ -314,8 +298,8 @@ def tvm(threads: int, argument: str) -> Target:
         module = tvm.relax.transform.LegalizeOps()(module)
         return tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
 
-    def compute(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
-        output = compiled(model.SerializeToString())["main"](*map(tvm.runtime.tensor, inputs))
+    def compute(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Any]:
+        output = compiled(model.SerializeToString())["main"](*map(tvm.runtime.tensor, inputs.values()))
         return [output.numpy() if hasattr(output, "numpy") else output[0].numpy()]
 
-    return library(compute)
+    return Target(compute, _prepared, not_offered=NotImplementedError)

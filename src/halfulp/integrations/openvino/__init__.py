@@ -37,8 +37,7 @@ __dir__ = __all__.copy
 ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 """Element types by OpenVINO's name."""
 
-WIDE = {"f64": "f32", "i64": "i32", "u64": "i32"}
-"""The types that the CPU plugin narrows by default, and to which."""
+WIDE = {"f64": "f32", "i64": "i32", "u64": "i32"}  # what the CPU plugin narrows by default, and to which
 
 # The types in which the CPU plugin holds a type without loss; u32 in i32 modulo 2^32.
 _HELD_AS = {"f16": "f32", "bf16": "f32", "i16": "i32", "u16": "i32", "u32": "i32", "i4": "i8", "u4": "u8"}
@@ -363,10 +362,7 @@ def _varying(model: ov.Model) -> set[str]:
 
 
 def _is_exact(node: Any) -> bool:
-    """Return whether the CPU plugin computes a node with halfulp's bits, in f32; False if that is unknown.
-
-    The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
-    """
+    """Return whether the CPU plugin has halfulp's bits, in f32, for a node that varies; False if that is unknown."""
     constant = node.input_value(1).get_node()
     x = dims(node.get_input_partial_shape(0))
     is_f32 = {type_of(end) for end in node.inputs()} == {"f32"}

@@ -65,8 +65,7 @@ def blaming(file: str) -> Iterator[None]:
 class Runner(Compiled):
     """Runs the graph of an IR file: Power and PReLU by halfulp's operators, the other layers by OpenVINO's.
 
-    Any values of the model's graph may be its outputs. An UnsupportedError says that a Power or PReLU would stay
-    OpenVINO's own, in a narrower type.
+    An UnsupportedError says that a Power or PReLU would stay OpenVINO's own, in a narrower type.
     """
 
     def __init__(self, model: Model) -> None:

@@ -256,8 +256,8 @@ def _prelu_by_x(d: Tensor, x: Tensor, slope: Tensor) -> Tensor:
 def _with_tangent(operator: Any, gradients: Any, products: Sequence[Any]) -> Any:
     """Return the operator with a forward-mode derivative. (Operators can't have one: it would silently be 0.)
 
-    The compiler refuses such functions, and they are slower. So it is used only if needed. ``products`` are functions
-    of a tangent and the operands: the tangent times the derivative by each operand.
+    The compiler refuses such functions, and they are slower, so that it is used only if needed. ``products`` are
+    functions of a tangent and the operands: the tangent times the derivative by each operand.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
