@@ -272,9 +272,8 @@ def compare(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """Run a network with both kinds of kernels, in turns that take some seconds in all; tell each step."""
-    refused: dict[str, str] = {}
+    refused, samples = dict[str, str](), dict[str, Callable[[], float]]()
     ran: dict[str, tuple[NodeTimes, list[Exactness], Exactness, dict[str, Array]]] = {}
-    samples: dict[str, Callable[[], float]] = {}
     # ONNX Runtime also turns some other operators into Pow.
     names = {f"'{printable(node.name)}' ({node.op_type})" for node in nodes_of(model)}
     for exact, whose in ((False, "ONNX Runtime"), (True, "halfulp")):

@@ -111,8 +111,7 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     ordinary = Pairs(cast(random.uniform(0.01, 10, count), name), cast(random.uniform(-4, 4, count), name))
     x = np.abs(bases(name, random, count).astype(np.float64)).astype(TYPES[name].dtype)
     wide = Pairs(x, exponents(x, name, random))
-    ranges: dict[str, Range] = {}
-    seeds: list[Pairs] = []
+    ranges, seeds = dict[str, Range](), list[Pairs]()
     for label, pairs in zip(RANGES, (ordinary, wide, hard), strict=False):
         got = _run(examiner, name, pairs)
         if isinstance(got, Outcome):
@@ -128,7 +127,7 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     )
     entries = [result.entry for result in results]
     example = next((gist(entry) for entry in entries if entry["verdict"] in FAULTS), "")
-    wrong, tried = (sum(entry[count] for entry in entries) for count in ("wrong", "elements"))
+    wrong, tried = (sum(entry[key] for entry in entries) for key in ("wrong", "elements"))
     differing = {result.aspect for result in again if result.same is False}
     differing |= surroundings(examiner, OPERATOR, name, joined(hard, wide))
     return TypeAccuracy(name, ranges, tried, wrong, example, sorted(differing, key=ASPECTS.index))

@@ -276,8 +276,7 @@ class Examiner(AbstractContextManager["Examiner"]):
         """Run and judge the cases of an operator version and types; those compared with another come after it."""
         answers: dict[str | None, tuple[Array | None, Array | None]] = {}  # the right result, and the output
         not_run = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
-        results: list[Result] = []
-        hangs = 0  # in a row, up to the last case
+        results, hangs = list[Result](), 0  # hangs in a row, up to the last case
         for case in filter(self.spec.takes, cases):
             threads = min(case.threads or 1, self.threads)
             got = self.run(case, threads) if hangs < MOST_HANGS else not_run

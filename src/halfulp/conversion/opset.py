@@ -225,7 +225,6 @@ _REWORDED = {
     (name, since)
     for since, names in {
         6: "PRelu",
-        9: "PRelu",
         10: "AveragePool MaxPool",
         11: "Loop LpPool MaxUnpool",
         12: "ArgMax ArgMin GatherND Pow",
@@ -448,8 +447,7 @@ def _fold(model: ModelProto) -> None:
     if any(map(subgraphs, graph.node)):
         return
     known = Onnx(model, ask="none").scope()
-    read = {info.name for info in graph.output}
-    made = {name for node in graph.node for name in node.output}
+    read, made = {info.name for info in graph.output}, {name for node in graph.node for name in node.output}
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
         node.CopyFrom(known.as_cast(node))
         kept, gone = node.input[0], node.output[0]

@@ -76,21 +76,20 @@ def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
     if (found := nearest(name)) is None:
         raise HalfulpError(f"this installation has no measurement of {name}")
-    taken = defaultdict[str, dict[int, set[tuple[str, ...]]]](dict)  # by operator and version
+    taken = defaultdict[str, dict[int, dict[tuple[str, ...], Any]]](dict)  # by operator, version and types
     for (operator, types), row in found.rows.items():
         if row.verdict not in ("refused", "crashed", "hung"):
             kind, _, version = operator.rpartition("-")
-            taken[kind].setdefault(int(version), set()).add(types)
-    newest, pairs = max(taken["onnx.Pow"].items())
-    bases, prelu = {x for x, _ in pairs}, sorted(taken["onnx.PRelu"].items())
+            taken[kind].setdefault(int(version), {})[types] = row
+    pairs, prelu = taken["onnx.Pow"][max(taken["onnx.Pow"])], sorted(taken["onnx.PRelu"].items())
+    bases = {x for x, _ in pairs}
     fields = {
         "bases": _in_order(bases),
         "exponents": _in_order({y for _, y in pairs if all((x, y) in pairs for x in bases)}),
         "prelu": {since: _in_order({x for x, _ in both}) for since, both in prelu if since >= _OLDEST},
         "exact": {
             types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
-            for (operator, types), row in found.rows.items()
-            if operator == f"onnx.Pow-{newest}"
+            for types, row in pairs.items()
         },
     }
     return Target(name, **fields | more)

@@ -177,10 +177,7 @@ class Feed(NamedTuple):
     progress: Callable[[str], None] | None = None
 
     def sets(self, model: Model, run: Run) -> tuple[Iterator[tuple[str, Mapping[str, Any]]], str]:
-        """Return sets of inputs on which a model runs, each with its name, and the made-up sizes as a line.
-
-        All made-up sets but the first have special values.
-        """
+        """Return sets of inputs, the later ones with special values, each with its name; and the made-up sizes."""
         if self.inputs is not None:
             return iter([("the inputs given", self.inputs)]), ""
         made, _ = fit(model, run, seed=self.seed, dims=self.dims)

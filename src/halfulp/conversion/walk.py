@@ -8,7 +8,7 @@ from typing import Any
 from onnx import GraphProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.errors import REPAIR, SpecError, printable, within
+from halfulp.errors import REPAIR, HalfulpError, SpecError, printable, within
 from halfulp.models.graph import Value, agree, describe, listed, unused
 from halfulp.models.onnx import Onnx, walk
 from halfulp.models.onnx.infer import Scope, Types, infer_functions
@@ -80,14 +80,14 @@ class Walk(Onnx):
             edit.nodes += nodes[done:index]
             made, noted, done, name = len(edit.nodes), len(edit.changes), index + 1, scope.label(node)
             edit.start(node, name if self.made.isdisjoint(node.output) else "")
-            with within(self.file, name):
-                try:
-                    rewrite(node, edit)
-                except NoExactForm as error:
-                    edit.nodes[made:], edit.changes[noted:] = [node], []
-                    self.refused.update(
-                        dict.fromkeys(filter(None, node.output), (name, where, error.message))
-                    )
+            try:
+                rewrite(node, edit)
+            except NoExactForm as error:
+                edit.nodes[made:], edit.changes[noted:] = [node], []
+                self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.message)))
+            except (HalfulpError, MemoryError):
+                with within(self.file, name):
+                    raise
             new = edit.nodes[made:]
             if len(new) == 1 and new[0] is node:
                 continue
@@ -117,10 +117,7 @@ def drop_unreached(model: Onnx) -> list[Change]:
 
 
 def separate(model: Onnx) -> list[Change]:
-    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes.
-
-    Each of a chain of functions may call the next one twice. So the number of copies is limited.
-    """
+    """Give the calls of a function of Pow or PRelu with other types or shapes a copy of it; return the changes."""
     changes: list[Change] = []
     proto, before = model.proto, -1
     while before < len(changes):  # the calls within a copied function may differ now
@@ -131,7 +128,7 @@ def separate(model: Onnx) -> list[Change]:
             if not any(map(walk.is_ours, walk.every_node(function, *walk.reached(proto, function)))):
                 continue
             for _, calls in kinds.get(walk.identity(function), [])[1:]:
-                if len(changes) == _MOST_COPIES:
+                if len(changes) == _MOST_COPIES:  # each of a chain of functions may call the next one twice
                     return changes
                 names.add(name := unused(function.name, names))
                 proto.functions.add().CopyFrom(function)

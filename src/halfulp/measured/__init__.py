@@ -144,13 +144,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     rows = {}
     for row in document["rows"]:
         types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
-        constants, columns = (
-            {
-                float(y): Group("constant", *group)
-                for y, group in document.get(name, {}).get(types, {}).items()
-            }
-            for name in ("constants", "columns")
-        )
+        powers = (document.get(name, {}).get(types, {}).items() for name in ("constants", "columns"))
+        constants, columns = ({float(y): Group("constant", *group) for y, group in each} for each in powers)
         groups = tuple(_group(name, **group) for name, group in row.get("groups", {}).items())
         slopes = {kind: Group("constant", *group) for kind, group in row.get("slopes", {}).items()}
         facts = row["verdict"], row.get("max_ulp"), row.get("message"), groups, tuple(row.get("differs", ()))
