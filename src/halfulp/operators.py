@@ -474,7 +474,8 @@ def _check_powers(x: Array, y: Array) -> None:
     bases, exponents = ((a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in (x, y))
     piece = 1 << 16  # elements, so that what is made of them stays small
     for start in range(0, bases.size, piece):
-        base, exponent = bases[start : start + piece], exponents[start : start + piece].astype(exact)
+        base, exponent = (each[start : start + piece] for each in (bases, exponents))
+        exponent = exponent.astype(exact, copy=False)  # one number for all stays so, which is faster
         is_whole = (exponent >= 0) & (exponent < np.inf) & (exponent == np.floor(exponent))
         # Rounding to float64 moves no power from 2 on across these bounds: none is so near to 2^63 or 2^64.
         powers = POW(base.astype(_FLOAT64), exponent)

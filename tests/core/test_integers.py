@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import halfulp as hu
+from halfulp import operators
 from halfulp.operators import CHECKED_UFUNC, FLOAT_POWER_UFUNC
 from halfulp.types import TYPES
 
@@ -137,11 +138,19 @@ def test_raise_refuses_exactly_what_wraps(name):
         (np.full(200_000, 2), np.where(np.arange(200_000) == 150_000, 63, 62), r"\[150000\]"),
         (np.array([3], ">i8"), np.array([41], ">i4"), "int64 overflows"),
         (np.asfortranarray([[1, 2], [9, 1]]), 40, r"\[1, 0\]: 9"),
+        ([[1, 9]], 40, r"\[0, 1\]: 9"),
     ],
 )
 def test_the_first_loss_is_named(x, y, words):
     with pytest.raises(hu.HalfulpError, match=words):
         hu.pow(x, y, integers="raise")
+
+
+def test_one_exponent_for_all_is_not_copied_for_each(monkeypatch):
+    strides = []
+    monkeypatch.setattr(operators, "POW", lambda x, y: strides.append(y.strides) or x)
+    operators._check_powers(np.ones((2, 3), np.int64), np.array(2))
+    assert strides == [(0,)]
 
 
 def test_what_raise_leaves_alone():
