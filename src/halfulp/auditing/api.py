@@ -186,7 +186,7 @@ def _audit_onnx(report: ModelReport, model: Onnx, measure: _Measure | None) -> N
     convert = _judge(uses, report.targets, report.file, has_data=measure is not None)
     nodes = model.proto.graph.node
     report.unread = tuple(model.scope().label(node) for node in nodes if node.domain == DOMAIN)
-    report.doubts = tuple(doubt.why for doubt in of_later_opsets(model))
+    report.doubts = tuple(of_later_opsets(model))
     if has_halves(model.proto):
         factors = found(model.scopes(), FACTORS)
         report.infinite = tuple(match.view.scope.label(match.root) for match in factors)[::-1]

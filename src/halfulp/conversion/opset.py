@@ -326,33 +326,44 @@ def _words(text: str) -> list[str]:
 
 def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
-    op_type, opset = node.op_type, edit.opset
+    operands = [(name, edit.value(name)) for name in (*node.input, *node.output)]
+    types = tuple([(value.kind, value.type) if name else None for name, value in operands])
+    if (why := _why_not_taken(node.op_type, edit.opset, len(node.input), types)) is not None:
+        raise NoExactForm(why.format(*(repr(name) for name, _ in operands)))
+
+
+@lru_cache(maxsize=4096)
+def _why_not_taken(
+    op_type: str, opset: int, inputs: int, types: tuple[tuple[str, str | None] | None, ...]
+) -> str | None:
+    """Return why an operator takes no inputs, so many, and outputs of such kinds and types; ``{0}`` is the first."""
     here, newer = ports(op_type, opset), ports(op_type, opset + 1)
     assert here is not None is not newer
-    equal = defaultdict[str, set[tuple[str, str]]](set)
-    for place, name in enumerate((*node.input, *node.output), -len(node.input)):
-        formal = port_at(here.outputs, place) if place >= 0 else port_at(here.inputs, place + len(node.input))
-        if not name or formal.type_str not in here.allowed:
+    equal: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for place, given in enumerate(types):
+        is_input = place < inputs
+        formal = port_at(here.inputs, place) if is_input else port_at(here.outputs, place - inputs)
+        if given is None or formal.type_str not in here.allowed:
             continue
-        value, allowed, spelled = edit.value(name), here.allowed[formal.type_str], None
+        (kind, element_type), allowed, spelled = given, here.allowed[formal.type_str], None
         alike = [port for port in (*newer.inputs, *newer.outputs) if port.name == formal.name]
         fits = all(allowed >= newer.allowed.get(port.type_str, frozenset()) for port in alike)
-        if value.kind not in ("tensor", "undeclared"):
-            spelled, fits = f"{value.kind}(...)", any(each.startswith(value.kind) for each in allowed)
-        elif value.kind == "tensor" and value.type is not None:
-            spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
+        if kind not in ("tensor", "undeclared"):
+            spelled, fits = f"{kind}(...)", any(each.startswith(kind) for each in allowed)
+        elif kind == "tensor" and element_type is not None:
+            spelled = f"tensor({TensorProto.DataType.Name(enum_of(element_type)).lower()})"
             fits = spelled in allowed
         if formal.is_homogeneous:
             variable = alike[0].type_str if alike else formal.type_str
             equal[formal.type_str].add((variable, spelled or "a type that is not known"))
         if not fits:
-            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {name!r} is not known"
-            raise NoExactForm(f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown)
+            unknown = f"{op_type} takes fewer types in opset {opset}, and that of {{{place}}} is not known"
+            return f"{op_type} takes no {spelled} in opset {opset}" if spelled else unknown
     for group in equal.values():
         variables, kinds = map(set, zip(*group, strict=True))
         if len(kinds) > 1 and len(variables) > 1:  # the newer opset takes two types
-            types = ", ".join(sorted(kinds))
-            raise NoExactForm(f"{op_type} takes operands of one type in opset {opset}, not {types}")
+            return f"{op_type} takes operands of one type in opset {opset}, not {', '.join(sorted(kinds))}"
+    return None
 
 
 # --- through the onnx package ---------------------------------------------------------------------
@@ -451,7 +462,8 @@ def _fold(model: ModelProto) -> None:
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
         node.CopyFrom(known.as_cast(node))
         kept, gone = node.input[0], node.output[0]
-        is_same = known.value(kept).type == known.value(gone).type is not None
+        kind = known.value(kept).type
+        is_same = kind is not None and kind == known.value(gone).type
         if is_same and (gone not in read or kept in made):
             graph.node.remove(node)
             rename(graph, {kept: gone} if gone in read else {gone: kept}, "")

@@ -183,7 +183,8 @@ def repaired(source: Onnx, slopes: Slopes | None = None) -> tuple[Onnx, list[Cha
         changes, breach = [*copied, *changes], _breach_of_a_call(new)
     if breach is not None and all(each.valid for each in left):
         left = [*left, _left(new.file, breach.node, breach.message)]
-    left, changes = [*left, *of_later_opsets(new)], [*told, *changes]
+    left += [_left(new.file, None, doubt, valid=True) for doubt in of_later_opsets(new)]
+    changes = [*told, *changes]
     if not changes and not left:
         if error is not None:
             raise error
@@ -229,7 +230,7 @@ def _correct_batch_norms(model: ModelProto) -> list[Change]:
     return changes
 
 
-def of_later_opsets(model: Onnx) -> Iterator[Left]:
+def of_later_opsets(model: Onnx) -> Iterator[str]:
     """Yield the doubt about operators that came after the model's opset: some runtimes take them all the same."""
     graph, file = model.proto.graph, model.file
     opset = walk.default_opset(model.proto.opset_import) or 1
@@ -238,12 +239,10 @@ def of_later_opsets(model: Onnx) -> Iterator[Left]:
         newest = max(late.values())
         newer = f"{errors.command(file, 'convert', opset=newest)} makes it a model of opset {newest}"
         others = f"--opset {opset} writes other operators in the place of these"
-        why = f"opset {opset} has no {listed(sorted(late), 4)}; {newer}, and {others}"
-        yield _left(file, None, why, valid=True)
+        yield f"opset {opset} has no {listed(sorted(late), 4)}; {newer}, and {others}"
     kinds = {node.op_type for node in walk.every_node(graph) if not walk.plain_domain(node.domain)}
     if own := sorted(errors.printable(kind) for kind in kinds if not onnx.defs.has(kind)):
-        only = "only a runtime that has its own takes the model"
-        yield _left(file, None, f"ONNX has no {listed(own, 4)} in any opset: {only}", valid=True)
+        yield f"ONNX has no {listed(own, 4)} in any opset: only a runtime that has its own takes the model"
 
 
 def _repaired(

@@ -447,5 +447,6 @@ def difference(a: Any, b: Any) -> str | None:
     places = np.flatnonzero(differs)
     if not places.size:
         return None
-    first, (was, now) = places[0], (each.reshape(-1)[places[0]] for each in (a, b))
-    return f"{places.size} of {a.size} elements differ, first at {first}: {was!s} became {now!s}"
+    first = places[0]
+    was, now = (str(each.reshape(-1)[first]) for each in (a, b))
+    return f"{places.size} of {a.size} elements differ, first at {first}: {was} became {now}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from onnx import GraphProto, NodeProto
@@ -62,7 +62,7 @@ class Walk(Onnx):
         """Drop constants that have lost their readers; tell whether there are new initializers."""
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
         for owner, before in zip(self._owners, self._read, strict=False):
-            useless = (before | made) - set(walk.read_names(owner))
+            useless = (before | made | self.made) - set(walk.read_names(owner))
             for _, each in walk.graphs(owner) if useless else ():
                 _drop(each.node, useless)
                 if isinstance(each, GraphProto):
@@ -185,7 +185,17 @@ def breach(node: NodeProto, known: Scope, row: OpVersion | None = None) -> SpecE
     is_open = any(attribute.ref_attr_name for attribute in node.attribute)
     if is_open or any(operand.type is None for operand in operands):
         return None
+    types = tuple([(operand.type, operand.shape) for operand in (*operands, result)])
+    if not node.attribute and _breaks_none(row, types):
+        return None
     return next(breaches(row, operands, result, walk.attributes_of(node)), None)
+
+
+@lru_cache(maxsize=4096)
+def _breaks_none(row: OpVersion, types: tuple[tuple[str | None, Shape], ...]) -> bool:
+    """Tell whether operands and a result of such types and shapes, without attributes, break no clause."""
+    *operands, result = [Value("", *each) for each in types]
+    return next(breaches(row, operands, result, {}), None) is None
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
