@@ -41,6 +41,14 @@ def test_an_exact_runtime(name):
     assert found.special_values > 100
 
 
+def short(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x[:1]
+
+
+def test_an_output_of_another_shape():
+    assert measured(short, "float32").message == "wrong: the output is float32[1]"
+
+
 def test_a_known_error():
     found = measured(off, "float32")
     ordinary = found.ranges["ordinary"]

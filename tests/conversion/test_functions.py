@@ -13,6 +13,7 @@ import halfulp as hu
 from halfulp.conversion.opset import inline
 from halfulp.errors import ModelError
 from halfulp.models.onnx import Onnx
+from halfulp.models.onnx.walk import every_node
 
 CALLED = """<ir_version: 9, opset_import: ["": 18, "own": 1]>
     g (float[2, 3] x) => (float[2, 3] y) { y = own.f (x) }
@@ -124,6 +125,17 @@ def test_functions_are_inlined_with_their_attributes_and_their_own_names():
         x = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
         feeds = {"x": x, "c": np.array(c)}
         assert hu.run(model, feeds)["y"].tobytes() == hu.run(parsed(WITHIN), feeds)["y"].tobytes()
+
+
+def test_inlined_names_have_the_number_of_the_call_each_node_before_those_within_it():
+    model = parsed("""<ir_version: 9, opset_import: ["": 18, "own": 1]>
+        g (bool c, float[2] x) => (float[2] y) {
+            y = If (c) <then_branch = t () => (float[2] a) { a = own.f (x) },
+                        else_branch = e () => (float[2] b) { n = Neg (x)  b = own.f (n) }> }
+        <domain: "own", opset_import: ["": 18]> f (x) => (y) { [power] y = Pow (x, x) }""")
+    inline(Onnx(model, "m"))
+    names = [node.name for node in every_node(model.graph) if node.op_type == "Pow"]
+    assert names == ["f/2/power", "f/5/power"]
 
 
 def test_functions_of_other_opsets_are_inlined_as_they_say_it():

@@ -333,3 +333,12 @@ def test_numbers_that_are_nan_verify_nothing(x, failure):
     assert not found.same
     assert bool(found.failure) == failure
     assert failure or found.differences[0].startswith("output 'z': 1 of 2 elements are infinite or NaN")
+
+
+def test_a_loop_whose_turns_are_an_input_ends():
+    """The special values of integers would be as many turns."""
+    source = parsed("""15: g (float[1] x, int64 n) => (float[1] y) <float two = {2}> {
+        y = Loop (n, , x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o) {
+            d = Identity (c)  o = Pow (a, two) }> }""")
+    sets, _ = verify.Feed().sets(Onnx(source, "m").check(), lambda inputs: {})
+    assert all(inputs["n"] < 8 for _, inputs in sets)

@@ -84,6 +84,12 @@ def test_the_bits_of_the_processors(kind):
     assert on_host(hu.prelu(kind(X), kind(X[0]))).tobytes() == hu.prelu(X, X[0]).tobytes()
 
 
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn"])
+def test_a_result_of_a_type_that_dlpack_lacks(name):
+    x, y = np.array(3).astype(TYPES[name].dtype), np.arange(4, dtype=np.float32)
+    assert on_host(hu.pow(x, WithInterface(y))).tobytes() == hu.pow(x, y).tobytes()
+
+
 def test_dlpacks_types():
     for name in set(cuda._DLPACK_TYPES.values()):
         x = np.array([0.5, 1, 2, 4]).astype(TYPES[name].dtype)

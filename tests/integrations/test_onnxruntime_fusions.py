@@ -233,6 +233,13 @@ def test_dims_that_are_not_known_may_be_lost():
     assert fused_by_onnxruntime(model) == {"#2 (Pow)": False}
 
 
+def test_an_exponent_of_rank_1_gives_a_number_a_dim():
+    norm = parsed("""17: g (float x, float[1] gain) => (float[1] z) <float[1] two = {2}, float eps = {0.1}> {
+        square = Pow (x, two)  mean = ReduceMean <axes = [-1]> (square)  shifted = Add (mean, eps)
+        root = Sqrt (shifted)  quotient = Div (x, root)  z = Mul (quotient, gain) }""")
+    assert fused_by_onnxruntime(norm) == {"#0 (Pow)": False}
+
+
 def test_a_norm_before_a_node_without_outputs():
     model = deepcopy(MODEL)
     del model.graph.node[8:], model.graph.output[:]

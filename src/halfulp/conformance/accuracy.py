@@ -25,7 +25,7 @@ from halfulp.conformance.judge import FAULTS, Outcome, distances, shown
 from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
-from halfulp.types import FLOATS, TYPES, codes, float_type, from_codes, is_nan
+from halfulp.types import FLOATS, TYPES, codes, float_type, from_codes, is_nan, tensor_type
 
 SCHEMA = "halfulp.accuracy/1"
 ALL_PAIRS = "all pairs"
@@ -136,8 +136,8 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
 def _run(examiner: Examiner, name: str, pairs: Pairs) -> Array | Outcome:
     """Return the target's powers, or the outcome without them."""
     got = examiner.run(Case(f"{OPERATOR}/{name},{name}/values/accuracy", OPERATOR, "values", tuple(pairs)))
-    if isinstance(got, np.ndarray) and got.dtype != TYPES[name].dtype:
-        return Outcome("wrong", f"the output is {got.dtype}")
+    if isinstance(got, np.ndarray) and tensor_type(got) != tensor_type(pairs.x):
+        return Outcome("wrong", f"the output is {tensor_type(got)}")
     return got
 
 

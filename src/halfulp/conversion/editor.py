@@ -230,7 +230,6 @@ SIGNIFICANT |= {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 def from_legacy(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
-
     if len(node.input) < 2:  # repair leaves such a node, and may convert the model to a newer opset
         raise NoExactForm(f"{node.op_type} takes 2 inputs")
     y_name: str = node.input[1]

@@ -462,7 +462,8 @@ def _fold(model: ModelProto) -> None:
     for node in [each for each in graph.node if each.op_type in ("Cast", "CastLike")]:
         node.CopyFrom(known.as_cast(node))
         kept, gone = node.input[0], node.output[0]
-        is_same = known.value(kept).type == known.value(gone).type is not None
+        kind = known.value(kept).type
+        is_same = kind is not None and kind == known.value(gone).type
         if is_same and (gone not in read or kept in made):
             graph.node.remove(node)
             rename(graph, {kept: gone} if gone in read else {gone: kept}, "")

@@ -298,15 +298,16 @@ def _indices_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
 
 
 @step(11, 10, "Pad")
+def _pad_11_10(node: NodeProto, edit: Editor) -> NodeProto | None:
+    constants = _constants(node, edit, "pads", "value", numbers={"value"})
+    return remade(node, node.input[:1], **{**constants, "value": constants.get("value", 0.0)})
+
+
 @step(10, 9, "Slice")
-def _in_attributes(node: NodeProto, edit: Editor) -> NodeProto | None:
-    """Numbers become attributes, but for the steps of a Slice."""
-    names = {"Pad": ("pads", "value"), "Slice": ("starts", "ends", "axes", "steps")}[node.op_type]
-    constants = _constants(node, edit, *names, numbers={"value"})
+def _slice_10_9(node: NodeProto, edit: Editor) -> NodeProto | None:
+    constants = _constants(node, edit, "starts", "ends", "axes", "steps")
     if {*constants.pop("steps", [1])} != {1}:
         raise _before(edit, "Slice has no steps")
-    if node.op_type == "Pad":
-        constants.setdefault("value", 0.0)
     return remade(node, node.input[:1], **constants)
 
 

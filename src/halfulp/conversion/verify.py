@@ -362,9 +362,10 @@ def nothing_told(outputs: Collection[Any], reasons: Mapping[str, str]) -> str:
 def _with_specials(model: Model, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """Return inputs of which about half the elements are special values of their type, in integers only of our models.
 
-    An integer may be the number of a loop's iterations, or the size of a tensor; a special value would break these.
+    An integer may be the number of a Loop's turns, or the size of a tensor; a special value would break these.
     """
-    rng, made, integers = np.random.default_rng(seed), dict(inputs), is_all_ours(model)
+    rng, made = np.random.default_rng(seed), dict(inputs)
+    integers = is_all_ours(model) and all(node.type != "Loop" for node in all_nodes(model.graph.nodes))
     for name, array in inputs.items():
         row = TYPES.get(array.dtype.name)
         if row is None or (row.kind != "float" and not integers):
@@ -447,5 +448,6 @@ def difference(a: Any, b: Any) -> str | None:
     places = np.flatnonzero(differs)
     if not places.size:
         return None
-    first, (was, now) = places[0], (each.reshape(-1)[places[0]] for each in (a, b))
-    return f"{places.size} of {a.size} elements differ, first at {first}: {was!s} became {now!s}"
+    first = places[0]
+    was, now = (str(each.reshape(-1)[first]) for each in (a, b))
+    return f"{places.size} of {a.size} elements differ, first at {first}: {was} became {now}"

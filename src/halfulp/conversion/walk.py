@@ -62,7 +62,7 @@ class Walk(Onnx):
         """Drop constants that have lost their readers; tell whether there are new initializers."""
         made = {tensor.name for tensor in self.proto.graph.initializer} - self._held
         for owner, before in zip(self._owners, self._read, strict=False):
-            useless = (before | made) - set(walk.read_names(owner))
+            useless = (before | made | self.made) - set(walk.read_names(owner))
             for _, each in walk.graphs(owner) if useless else ():
                 _drop(each.node, useless)
                 if isinstance(each, GraphProto):

@@ -274,6 +274,8 @@ class Other(Library):
     allocate = None  # type: ignore[assignment]
 
     def memory(self, array: Any) -> Memory:
+        if isinstance(array, DeviceArray):  # perhaps of a type that DLPack lacks
+            return array.memory
         if (torch := torch_of(array)) is not None:
             array = plain_tensor(array, torch)  # DLPack would ignore the negative bit
         if hasattr(type(array), "__dlpack__"):

@@ -27,6 +27,8 @@ def fused(scope: Scope) -> Iterator[tuple[NodeProto, str, str]]:
     The reason is empty if it is that norm, and OpenVINO's such parts are not given.
     """
     nodes = scope.owner.node
+    if all(node.op_type != "ReduceMean" for node in nodes):  # as in most, however long
+        return
     makers, readers = {name: node for node in nodes for name in node.output}, readers_of(nodes)
     for square in (node for node in nodes if node.op_type in ("Pow", "Mul") and len(node.input) == 2):
         path = [square]  # and those that follow it, while each is the only one that reads the one before it
@@ -65,8 +67,9 @@ def _reasons(path: Nodes, makers: Mapping[str, NodeProto], known: Scope) -> dict
     if not all(is_last):
         return {}
     kinds, base = [node.op_type for node in path], path[0].input[0]
-    ranks = [len(known.value(name).shape or ()) for name in (base, path[0].output[0])]
-    is_square, has_new_dims = _exponent(path[0], known) == 2, 0 < ranks[0] < ranks[1]
+    x, square = (known.value(name).shape for name in (base, path[0].output[0]))
+    has_new_dims = x is not None and square is not None and len(x) < len(square)
+    is_square = _exponent(path[0], known) == 2
     reasons, is_layer_norm, scale = {}, len(means) == 2, _enlarging(path, known)
     is_centred = is_layer_norm and base in path[4].input
     if is_square and (any(loses_dims) if is_centred else loses_dims[0] and {"Sqrt", "Mul"} & {*kinds[3:5]}):

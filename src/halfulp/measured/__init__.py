@@ -79,12 +79,10 @@ class Measured:
     mode: str  # "quick" or "full"
     rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
     accepts: frozenset[str]  # the clauses that it lets invalid models break
-    by_meaning: bool = (
-        False  # an array library has no versions of operators: its rows are those of the newest
-    )
-    halves: frozenset[str] = (
-        frozenset()
-    )  # types that it computes in float32 without a rounding between two nodes
+    # Whether it is an array library, which has no versions of operators: its rows are those of the newest.
+    by_meaning: bool = False
+    # The types that it computes in float32 without a rounding between two nodes.
+    halves: frozenset[str] = frozenset()
     # Those in which PRelu with a negative slope changes the sign of a zero, on some processor.
     zero_signs: frozenset[str] = frozenset()
 

@@ -166,8 +166,8 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
     alone = ((*types[:n], other, *types[n + 1 :]) for n in range(len(types)) for other in others)
     turns = []
     for tried in (everywhere, alone):
-        attempts = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
-        turns.append([attempt for attempt in attempts if attempt.clause is not None])
+        of_types = (_attempt(row, names, ",".join(names)) for names in dict.fromkeys(tried))
+        turns.append([attempt for attempt in of_types if attempt.clause is not None])
     by_turns = filter(None, chain.from_iterable(zip_longest(*turns)))
     yield from {attempt.types: attempt for attempt in by_turns}.values()
     for number in filter(None, (types[:-1], types + types[-1:])):

@@ -53,10 +53,10 @@ def inlined(model: ModelProto, file: str, *, every: bool = True) -> ModelProto:
     def replace(owner: walk.Owner, opsets: Mapping[str, int]) -> None:
         """Replace the nodes of a graph or of a function's body in place."""
         nodes, before = list[NodeProto](), len(owner.node)
-        for node in owner.node:
+        for node, number in zip(owner.node, numbers, strict=False):
             for _, graph in walk.subgraphs(node):
                 replace(graph, opsets)
-            key, number = walk.identity(node), next(numbers)
+            key = walk.identity(node)
             if key in functions and is_inlined(key):
                 body = _body(functions[key], node, f"{node.name or key[1]}/{number}/")
                 replace(body, imports[key])

@@ -55,9 +55,9 @@ def by_name(declared: Sequence[Value], inputs: object, file: str) -> dict[str, A
         message = "its inputs are fed as a dict of arrays by name"
         raise ModelError(message, file=file, got=type(inputs).__name__)
     names = [value.name for value in declared]
-    meanings = {name: [name] for name in names}
+    meanings, own = {name: [name] for name in names}, {*names}
     for value in declared:
-        for alias in {*value.aliases}.difference(names):  # a name takes precedence over an alias
+        for alias in {*value.aliases} - own:  # a name takes precedence over an alias
             meanings.setdefault(alias, []).append(value.name)
     values: dict[str, Any] = {}
     for given, array in inputs.items():
@@ -191,7 +191,8 @@ class Fit:
         guard_memory(shape, 8, f"input {value.name!r}")
         dtype = dtype_named(value.type)
         if value.type == "string":
-            return np.asarray(np.char.add("s", np.asarray(rng.integers(0, 9, shape)).astype(str)), object)
+            digits = np.asarray(rng.integers(0, 9, shape)).astype(str)
+            return np.asarray(np.char.add("s", digits)).astype(object)
         if (usual := _USUAL.get(dtype.name.rstrip("0123456789"))) is not None:
             low, high = self.ranges.get(value.name, usual)
             return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
