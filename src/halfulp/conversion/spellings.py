@@ -162,11 +162,15 @@ PRELU_BY_RELU = (
 """The same without comparisons."""
 
 
+_BUT_FOR_RANK = tuple(
+    replace(rule, checks=rule.checks[:-1]) for rule in FOLD_PRELU if rule.checks[-1:] == (fits,)
+)
+
+
 def why_prelu_stays(node: NodeProto, edit: Editor) -> None:
     """Give a notice about a form that is not folded because the rank of X is not known."""
-    for rule in FOLD_PRELU:
-        match = None if fits not in rule.checks else replace(rule, checks=rule.checks[:-1]).match(node, edit)
-        if match is not None and match.shape("x") is None:
+    for rule in _BUT_FOR_RANK:
+        if (match := rule.match(node, edit)) is not None and match.shape("x") is None:
             why = "the rank of X is not known, and a PRelu takes no slope of more dims; declare it in value_info"
             return edit.note(f"stays {written(match)}: {why}", is_notice=True)
     return None
