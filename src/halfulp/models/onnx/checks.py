@@ -299,7 +299,7 @@ class Builder:
                 defined[name] = False
         nodes = []
         for node, proto in labelled:
-            with within(self._file, node):
+            try:  # a context for each of many nodes would take time
                 for name in filter(None, proto.input):
                     if not (defined if name in defined else names).get(name):
                         message = f"it reads {name!r}, which nothing defines"
@@ -307,6 +307,9 @@ class Builder:
                             message = f"the graph has a cycle through its input {name!r}"
                         raise HalfulpError(message)
                 nodes.append(self._node(node, proto, around))
+            except (HalfulpError, MemoryError):
+                with within(self._file, node):
+                    raise
             defined.update(dict.fromkeys(filter(None, proto.output), True))
         for name in owner.output if isinstance(owner, FunctionProto) else map(_NAME, owner.output):
             if not names.get(name):
