@@ -1,7 +1,5 @@
 """A model's inputs: those that are fed, and those that ``halfulp run`` makes up."""
 
-import time
-
 import numpy as np
 import pytest
 from tests.models.onnx_models import run, single
@@ -64,11 +62,21 @@ def test_inputs_by_their_aliases(feeds, words):
         assert bind(model, feeds) == {"x": 1, "y": 2}
 
 
-def test_many_inputs_are_found_by_name_at_once():
-    feeds = {str(n): n for n in range(20_000)}
-    start = time.process_time()
+def test_many_inputs_are_found_by_name_without_a_search():
+    class Name(str):
+        uses = 0
+
+        def __hash__(self):
+            Name.uses += 1
+            return str.__hash__(self)
+
+        def __eq__(self, other):
+            Name.uses += 1
+            return str.__eq__(self, other)
+
+    feeds = {Name(n): n for n in range(1000)}
     assert bind(model_of(*map(Value, feeds)), feeds) == feeds
-    assert time.process_time() - start < 2
+    assert Name.uses < 50 * len(feeds)
 
 
 def test_running_without_inputs():
